@@ -35,4 +35,5 @@ async def test_kept_console_text_is_shown_with_its_boot(api: Api) -> None:
         "readAt": "2026-11-27T09:30:00Z",
         "text": "panic\nhalted",
         "reason": "",
+        "answered": None,
     }

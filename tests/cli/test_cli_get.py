@@ -51,6 +51,25 @@ def test_wide_shows_more_and_nothing_dangerous(run, fleet):
     assert "\x1b" not in done.out
 
 
+def test_an_owner_sees_where_the_lab_is(run, stub):
+    """Wide and describe name the host and each port's URL, and only what the server showed."""
+    ports = [
+        {"name": "r1_serial", "node": "r1", "kind": "serial", "url": "telnet://127.1.2.3:2001"},
+        {"name": "pc_vnc", "node": "pc", "kind": "vnc", "url": "vnc://127.1.2.3:2002"},
+    ]
+    access = {"host": "127.1.2.3", "labUrl": None, "ports": ports, "message": ""}
+    stub.put("Session", "s-1", status={"phase": "RUNNING", "access": access})
+    stub.put("Session", "s-2", status={"phase": "PENDING", "access": None})
+    head, first, second = run("get", "sessions", "-o", "wide").out.splitlines()
+    assert head.split()[-5:] == ["MESSAGE", "HOST", "PORTS", "LAB", "AGE"]
+    urls = "telnet://127.1.2.3:2001,vnc://127.1.2.3:2002"
+    assert first.split()[-4:] == ["127.1.2.3", urls, "-", "1h"]
+    assert second.split()[-4:] == ["-", "-", "-", "1h"]
+    told = run("describe", "session/s-1", "--no-events").out
+    assert "Host: 127.1.2.3" in told
+    assert "URL: telnet://127.1.2.3:2001" in told
+
+
 def test_json_of_one_is_the_object_and_of_many_a_list(run, fleet):
     """One named object is printed as it is, a list as a List; both on the last line."""
     assert run("get", "worker/w-1", "-o", "json").json["metadata"]["name"] == "w-1"

@@ -316,6 +316,40 @@ def test_another_product_is_refused(play: Play) -> None:
     play(story)
 
 
+def test_a_registered_server_registers_anew_when_asked(play: Play) -> None:
+    """With another token, beside its labs; with a bad one it ends without a licence."""
+
+    async def story(place: Place) -> None:
+        host = place.host
+        await place.licensed()
+        lab = await place.lab()
+        for token, fine in ((SECRET, True), ("bad", False)):
+            before = place.server.licence.attempted
+            await host.register("CML_Enterprise", token, expansion_nodes=180, again=True)
+            assert place.server.licence.attempted != before
+            assert (await host.licensing()).registration == "IN_PROGRESS"
+            await asyncio.sleep(30)
+            told = await host.licensing()
+            assert (told.registration, told.licensed) == (
+                ("COMPLETED", True) if fine else ("FAILED", False)
+            )
+        assert (await host.lab(lab)).state == "STARTED"
+
+    play(story)
+
+
+def test_a_server_without_a_licence_takes_one_also_when_asked_anew(play: Play) -> None:
+    """Whoever lost the answer to a first call repeats it."""
+
+    async def story(place: Place) -> None:
+        await place.host.register("CML_Personal", SECRET, expansion_nodes=0, again=True)
+        await asyncio.sleep(30)
+        told = await place.host.licensing()
+        assert (told.licensed, told.product) == (True, "CML_Personal")
+
+    play(story)
+
+
 def test_a_licence_cloud_out_of_reach(play: Play) -> None:
     """The server forgets its licence, the cloud is not told, and the caller hears it."""
 

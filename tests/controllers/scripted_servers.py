@@ -233,10 +233,12 @@ class ScriptedHost(DirectHost):
 
     # --- the server ------------------------------------------------------------------------
 
-    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+    async def register(
+        self, product: str, token: str, *, expansion_nodes: int, again: bool = False
+    ) -> None:
         await self._noted("register")
         granted = min(expansion_nodes, self.script.most_granted)
-        await super().register(product, token, expansion_nodes=granted)
+        await super().register(product, token, expansion_nodes=granted, again=again)
 
     async def deregister(self) -> Any:
         await self._noted("deregister")

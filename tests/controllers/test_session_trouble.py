@@ -17,7 +17,8 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import conditions, topology
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import TERMINAL
+from labfleet.resources.session import TERMINAL, Session, SessionAccess
+from labfleet.service.core import views
 from labfleet.service.verbs import lifecycle as verbs
 
 PHASES = ("PENDING", "SCHEDULED", "INSTANTIATING", "READY", "RUNNING", "COLLECTING", "STOPPING")
@@ -93,6 +94,38 @@ def test_a_deleted_session_goes_only_after_its_lab(phase: str) -> None:
                 await w.let_pass(2)
             assert w.hosts.labs_left() == []
             assert await w.store.ports() == ()
+            w.check()
+
+    play(story)
+
+
+def test_a_worker_that_was_stopped_and_started_shows_its_new_address() -> None:
+    """The machine's own address is told at each moment, and none while it is stopped."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await reach(w, "RUNNING")
+            machine = w.compute.alive("w1")[0]
+
+            def told() -> SessionAccess | None:
+                found: Session = views.of(w.services, ADMIN.principal, w.get_session())
+                return found.status.access
+
+            first = told()
+            assert first is not None
+            assert first.host == machine.public_ip
+            w.compute.stop_outside(machine)
+            await w.until(lambda: told() is None or told().host is None)  # type: ignore[union-attr]
+            halted = told()
+            assert halted is not None
+            assert "its address is told when it runs" in halted.message
+            await w.until(lambda: told() is not None and told().host is not None)  # type: ignore[union-attr]
+            again = told()
+            assert again is not None
+            assert again.host == machine.public_ip != first.host
+            await w.until(w.ended)
+            assert told() is None
             w.check()
 
     play(story)

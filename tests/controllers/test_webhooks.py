@@ -21,7 +21,9 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key
+from labfleet.resources.session import LabStatus
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
@@ -119,6 +121,30 @@ def test_events_arrive_in_order_as_cloudevents() -> None:
             ids = [each[1]["id"] for each in sender.posts]
             assert len(set(ids)) == 3
             assert sender.posts[2][1]["data"]["new_phase"] == "FAILED"
+
+    play(story)
+
+
+def test_a_session_comes_with_where_its_lab_is_now() -> None:
+    """Of the worker's address at the delivery, however old the event is; versions are told too."""
+
+    async def story() -> None:
+        async with world() as w:
+            controller, sender = await begun(w, types=["session.status.changed"])
+            shown = MachineStatus(id="i-1", state="running", public_address="198.51.100.7")
+            worker = await w.status(await w.worker("w1"), phase="ACTIVE", machine=shown)
+            await w.definition("d1")
+            made = await w.make("Session", "s1", {"definition": "d1"})
+            lab = LabStatus(title="t", marker="m", id="lab-1", state="STARTED")
+            up = {"worker": "w1", "lab": lab, "ready_at": w.clock.now()}
+            await w.status(made, phase="RUNNING", **up)
+            again = msgspec.structs.replace(shown, public_address="203.0.113.9")
+            await w.status(worker, machine=again)
+            await rounds(w, controller)
+            obj = sender.posts[-1][1]["data"]["object"]
+            assert obj["status"]["phase"] == "RUNNING"
+            assert obj["status"]["access"]["labUrl"] == "https://203.0.113.9/lab/lab-1"
+            assert obj["metadata"]["resourceVersion"] != ""
 
     play(story)
 

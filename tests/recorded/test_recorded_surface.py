@@ -119,6 +119,58 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         f"/components/schemas/{place}/limits": "one caller's share is a setting"
         for place in ("Settings/properties/spec/default", "SettingsSpec/properties")
     }
+    | dict.fromkeys(
+        (
+            *(
+                f"/components/schemas/{name}"
+                for name in (
+                    "DeregisterLicenceRequest",
+                    "LicenceOrder",
+                    "LicenceProgress",
+                    "LicenceReading",
+                    "LicenceStatus/properties/order",
+                    "LicenseBody",
+                    "OrderReading",
+                    "RegisterLicenceRequest",
+                    "Worker/properties/spec/default/licence",
+                    "Worker/properties/status/default/licence/order",
+                    "WorkerSpec/properties/licence",
+                    "WorkerStatus/properties/licence/default/order",
+                )
+            ),
+            "/paths/~api~v1~workers~{name}~deregister-licence",
+            "/paths/~api~v1~workers~{name}~licence",
+            "/paths/~api~v1~workers~{name}~register-licence",
+            "/paths/~api~v1~workers~{name}~renew-licence",
+            "/paths/~api~workers~region~{region}~workers~{id}~license",
+        ),
+        "a licence is registered, renewed and given back without making the worker anew",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/ConsoleText/properties/answered",
+            "/components/schemas/Worker/properties/spec/default/consoleAsked",
+            "/components/schemas/Worker/properties/status/default/consoleHandled",
+            "/components/schemas/WorkerSpec/properties/consoleAsked",
+            "/components/schemas/WorkerStatus/properties/consoleHandled",
+            "/paths/~api~v1~workers~{name}~console",
+            "/paths/~api~v1~workers~{name}~logs/get/summary",
+        ),
+        "console text is read when somebody asks for it",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/DefinitionSpec/properties/labUser",
+            "/components/schemas/LabUser",
+            "/components/schemas/PortAccess",
+            "/components/schemas/Session/properties/status/default/access",
+            "/components/schemas/SessionAccess",
+            "/components/schemas/SessionStatus/properties/access",
+            "/components/schemas/Settings/properties/spec/default/access",
+            "/components/schemas/SettingsSpec/properties/access",
+        ),
+        "owners are told where their labs are, as far as a setting says",
+    )
     | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"

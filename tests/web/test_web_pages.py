@@ -13,7 +13,14 @@ from fleet_world import MACHINE, who
 
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.session import Session, SessionPhase, SessionSpec
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.session import (
+    LabStatus,
+    PortAllocation,
+    Session,
+    SessionPhase,
+    SessionSpec,
+)
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.verbs import objects, settings_verbs
 from labfleet.web import application as pages
@@ -395,3 +402,35 @@ async def test_a_pause_stands_on_every_page(browser: Browser) -> None:
         assert "labfleet resume --pool exam" in text
         assert EVIL not in text
     assert "paused" not in plain(await browser.get("/", "user", "kim"))
+
+
+@pytest.mark.asyncio
+async def test_a_sessions_page_says_where_its_lab_is(browser: Browser) -> None:
+    """The operator's has links to lab, CML and consoles; a stopped worker's says so instead."""
+    world = browser.world
+    await world.definition()
+    worker = await world.make("Worker", "w1", {"machine": MACHINE})
+    shown = MachineStatus(id="i-1", state="running", public_address="198.51.100.7")
+    worker = await world.status(worker, phase=WorkerPhase.ACTIVE, machine=shown)
+    session = await world.session("exam-1", owner="kim")
+    ports = (
+        PortAllocation(name="r1_serial", node="r1", kind="serial", number=2001),
+        PortAllocation(name="r1_own", node="r1", kind="pat", inner=9000, number=2002),
+    )
+    lab = LabStatus(title="t", marker="m", id="lab-1", state="STARTED")
+    up = {"worker": "w1", "lab": lab, "ports": ports, "ready_at": world.clock.now()}
+    await world.status(session, phase=SessionPhase.RUNNING, **up)
+    await world.services.fresh()
+    page = await browser.page("/sessions/exam-1")
+    links = {each.get("href") for each in page.all("a")}
+    assert {"https://198.51.100.7", "https://198.51.100.7/lab/lab-1"} <= links
+    assert "telnet://198.51.100.7:2001" in links
+    text = plain(await browser.get("/sessions/exam-1"))
+    assert "tcp://198.51.100.7:2002" in text
+    assert "tcp://198.51.100.7:2002" not in links
+    halted = msgspec.structs.replace(shown, state="stopped", public_address=None)
+    await world.status(worker, machine=halted)
+    await world.services.fresh()
+    text = plain(await browser.get("/sessions/exam-1"))
+    assert "198.51.100.7" not in text
+    assert "its address is told when it runs" in text

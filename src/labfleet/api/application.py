@@ -25,7 +25,7 @@ from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
-from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, litestar_route
+from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, SOURCES, litestar_route
 from labfleet.api.front import App, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
@@ -36,6 +36,7 @@ from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
     idle_routes,
+    licence_routes,
     log_routes,
     settings_routes,
     system_routes,
@@ -97,6 +98,7 @@ def build(
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         scope[LARGE_BODIES] = places
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
+        scope[SOURCES] = services
         await framework(scope, receive, send)
 
     return Front(
@@ -165,6 +167,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *telemetry_routes.routes(services),
         *idle_routes.routes(services),
         *log_routes.routes(services),
+        *licence_routes.routes(services),
         *settings_routes.routes(services),
         *adoption_routes.routes(services),
     ]

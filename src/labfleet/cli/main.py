@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "top": ("labfleet.cli.commands.top", "top", "Show what workers use, now or over time."),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
-    "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a failed boot."),
+    "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a worker."),
     "watch": ("labfleet.cli.commands.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (
         "labfleet.cli.commands.waiting",
@@ -64,6 +64,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "cordon": ("labfleet.cli.commands.verbs", "cordon", "Place nothing more on a worker."),
     "uncordon": ("labfleet.cli.commands.verbs", "uncordon", "Place sessions on a worker again."),
+    "license": (
+        "labfleet.cli.commands.licences",
+        "license",
+        "Register, renew or give back workers' licences.",
+    ),
+    "console": (
+        "labfleet.cli.commands.logs",
+        "console",
+        "Read the console text of a worker's machine.",
+    ),
     "stop": (
         "labfleet.cli.commands.verbs",
         "stop",

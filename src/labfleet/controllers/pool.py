@@ -335,7 +335,7 @@ def _of(worker: Worker, held: tuple[Reservation, ...], has: Names | None) -> sca
         name=worker.name,
         phase=worker.status.phase,
         phase_since=worker.status.phase_since,
-        leaving=worker_phases.drain_wanted(worker),
+        leaving=worker_phases.leaving(worker),
         parked=parking.auto_stopped(worker),
         # A cordon of the idle rule lasts only seconds; undo it for sessions that wait.
         cordoned=worker.spec.cordoned and not parking.cordoned(worker),

@@ -28,7 +28,7 @@ from labfleet.kernel.rng import Rng
 from labfleet.resources import conditions, kinds
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.webhook import Webhook, WebhookReason, WebhookStatus
-from labfleet.service.core import event_types
+from labfleet.service.core import access, event_types, views
 from labfleet.service.core.kind_table import Change
 
 ACTOR = "webhooks"
@@ -162,7 +162,7 @@ class WebhookController:
             place.dropped += 1
             return
         identity = f"{place.cursor.epoch}.{event.revision}.{number}"
-        body = _cloud_event(self.context.installation, identity, event, change)
+        body = _cloud_event(self.context, identity, event, change)
         headers = {
             "content-type": "application/cloudevents+json",
             "user-agent": "labfleet-webhooks",
@@ -258,14 +258,19 @@ def _wanted(hook: Webhook, name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in hook.spec.types)
 
 
-def _cloud_event(installation: str, identity: str, event: stores.Event, change: Change) -> bytes:
-    """Return a CloudEvents 1.0 body in structured mode."""
+def _cloud_event(context: Context, identity: str, event: stores.Event, change: Change) -> bytes:
+    """Return a CloudEvents 1.0 body in structured mode.
+
+    Webhooks are the operators', who see everything; what is worked out of an object when it is
+    read is of the moment of this delivery.
+    """
+    obj = kinds.decode(event.key.kind, event.doc, event.revision)
     plural = kinds.KINDS[event.key.kind].plural
     return msgspec.json.encode(
         {
             "specversion": "1.0",
             "id": identity,
-            "source": SOURCE + installation,
+            "source": SOURCE + context.installation,
             "type": change.type,
             "subject": f"{plural}/{event.key.label}",
             # A name may be taken again; the uid says which of the objects that had it is meant.
@@ -279,7 +284,7 @@ def _cloud_event(installation: str, identity: str, event: stores.Event, change: 
                     "reason": event.reason,
                     "requestId": event.request_id,
                 },
-                "object": msgspec.Raw(kinds.shown(event.key.kind, event.doc, event.revision)),
+                "object": views.of(context, access.SYSTEM, obj),
             },
         }
     )

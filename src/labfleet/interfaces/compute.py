@@ -143,7 +143,7 @@ class Machines(Protocol):
         ...
 
     async def console_output(self, region: str, instance_id: str) -> str:
-        """Return the last console text, at most 16 KiB, for evidence in a failure message."""
+        """Return the last console text, at most 16 KiB; Invalid NotSupported where there is none."""
         ...
 
     async def checks(self, region: str) -> Mapping[str, Checks]:

@@ -124,10 +124,13 @@ class LabHost(Protocol):
         """Return the licence, with the numbers of its diagnostics if the server has them."""
         ...
 
-    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+    async def register(
+        self, product: str, token: str, *, expansion_nodes: int, again: bool = False
+    ) -> None:
         """Set product, register the token, ask for expansion nodes; asynchronous, poll it.
 
-        Safe to repeat: a step that is already done is skipped. Invalid when refused.
+        Safe to repeat: a step that is already done is skipped, but with `again` a registered
+        server registers anew with this token. Invalid when refused.
         """
         ...
 

@@ -118,7 +118,8 @@ class Kind:
     `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec field after which an object without a name is named by us. `single`
     means: the one object is made by its first PATCH. `news` lists conditions that need a person,
     with the status that does; `resting` phases may last for ever, the others have a row in
-    `runbook`. `words` are further lists of words that pages show as states.
+    `runbook`. `words` are further lists of words that pages show as states. `derived` are paths
+    that are worked out when an object is read: nothing is sorted by them.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Kind:
     words: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
     page: Page | None = None
     followed: bool = False
+    derived: tuple[str, ...] = ()
 
 
 def columns(*rows: str) -> tuple[Column, ...]:

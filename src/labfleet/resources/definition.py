@@ -69,6 +69,19 @@ class PortRequest(Record, frozen=True, kw_only=True):
     inner: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 
 
+class LabUser(Record, frozen=True, kw_only=True):
+    """An account on the servers that people of a lab sign in to CML with.
+
+    Labfleet neither makes the account nor lets it into the lab, and its password is kept nowhere.
+
+    name: Name of the account.
+    ask: Where its password is to be had; no place for the password.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.@-]{1,32}$")]
+    ask: Annotated[str, msgspec.Meta(max_length=256)] = ""
+
+
 class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
@@ -79,6 +92,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     track: Lab track whose workers may host it; null means any.
     resources: What one lab needs; null means computed from the topology and the node definitions'
     defaults.
+    lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
     default_duration_minutes: Length of a slot that names no end.
@@ -104,6 +118,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None
+    lab_user: LabUser | None = None
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):

@@ -210,6 +210,20 @@ class Limits(Record, frozen=True, kw_only=True):
     writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
 
 
+class Access(Record, frozen=True, kw_only=True):
+    """How much of `status.access` callers of role user see of their own sessions.
+
+    `ports`, the default, shows the host and each port's URL: what using a lab takes. CML's page and
+    the lab's are left out, because its server is shared by labs of others, its address may be one
+    for operators alone, and an owner has no account there. `all` shows these too, for fleets whose
+    people have accounts on CML; `nothing` tells that there is something, and nothing of it.
+
+    user_sees: How much they see.
+    """
+
+    user_sees: Literal["nothing", "ports", "all"] = "ports"
+
+
 class Automation(Record, frozen=True, kw_only=True):
     """The switch that stops every automatic action at once; what people ask for goes on.
 
@@ -234,6 +248,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
     limits: Limits = Limits()
+    access: Access = Access()
     automation: Automation = Automation()
 
 
@@ -244,6 +259,7 @@ SECTIONS: dict[str, type[Record]] = {
     "thresholds": Thresholds,
     "garbage": Garbage,
     "limits": Limits,
+    "access": Access,
     "automation": Automation,
 }
 
@@ -288,6 +304,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}
     limits: dict[str, Any] = {}
+    access: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

@@ -72,6 +72,9 @@ class CmlSettings(Record, frozen=True, kw_only=True):
     tls: TlsSettings = TlsSettings()
 
 
+LicenceProduct = Annotated[str, msgspec.Meta(pattern=r"^\w{1,20}$")]
+
+
 class LicenceSettings(Record, frozen=True, kw_only=True):
     """Which Smart Licence a worker registers; no token means it stays unlicensed.
 
@@ -80,7 +83,7 @@ class LicenceSettings(Record, frozen=True, kw_only=True):
     on_stop: Whether a stopped worker keeps its licence or gives it back.
     """
 
-    product: Annotated[str, msgspec.Meta(pattern=r"^\w{1,20}$")] = "CML_Enterprise"
+    product: LicenceProduct = "CML_Enterprise"
     token: SecretRef | None = None
     on_stop: Literal["keep", "return"] = "keep"
 

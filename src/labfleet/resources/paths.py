@@ -20,7 +20,8 @@ def getter(kind: type, path: str) -> Getter | None:
     """Return a reader of the field at a camelCase path, or None when a kind has no such field.
 
     `metadata.labels.x` and other free mappings are followed by key. A field of an absent
-    record gives None; `a.b|c.d` gives the first of both that has a value.
+    record gives None; `a.b|c.d` gives the first of both that has a value. A field of a list of
+    records gives a list.
     """
     if "|" in path:
         ways = path.split("|")
@@ -32,6 +33,8 @@ def getter(kind: type, path: str) -> Getter | None:
     rest = path.split(".")
     while rest:
         options = shape.types if isinstance(shape, msgspec.inspect.UnionType) else (shape,)
+        lists = [o for o in options if isinstance(o, msgspec.inspect.VarTupleType)]
+        options = (*options, *(each.item_type for each in lists))
         structs = [o for o in options if isinstance(o, msgspec.inspect.StructType)]
         if structs:
             step = rest.pop(0)
@@ -51,7 +54,10 @@ def getter(kind: type, path: str) -> Getter | None:
         for step, keyed in steps:
             if obj is None:
                 return None
-            obj = obj.get(step) if keyed else getattr(obj, step, None)
+            if isinstance(obj, tuple):
+                obj = tuple(getattr(each, step, None) for each in obj)
+            else:
+                obj = obj.get(step) if keyed else getattr(obj, step, None)
         return obj
 
     return read

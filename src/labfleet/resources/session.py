@@ -11,7 +11,7 @@ import msgspec
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import DefinitionPin
+from labfleet.resources.definition import DefinitionPin, LabUser
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -235,6 +235,40 @@ class LabStatus(Record, frozen=True, kw_only=True):
     seen_gone: bool = False
 
 
+class PortAccess(Record, frozen=True, kw_only=True):
+    """How one port of a lab is reached.
+
+    name: Name of the port.
+    node: Label of the node behind it.
+    kind: What listens there: a serial console, a VNC screen, or a port of the node itself.
+    url: URL for a client, such as telnet://192.0.2.7:2043.
+    """
+
+    name: str
+    node: str
+    kind: Literal["serial", "vnc", "pat"]
+    url: str
+
+
+class SessionAccess(Record, frozen=True, kw_only=True):
+    """Where a session's lab is reached while it is up.
+
+    host: Address of the ports; null when there is none now, or the reader may not see it.
+    cml_url: CML's page on that server.
+    lab_url: The lab on that page.
+    lab_user: Account for CML that the definition names; never one of ours, and no password.
+    ports: How each port is reached.
+    message: Why there is no address; empty when there is one.
+    """
+
+    host: str | None = None
+    cml_url: str | None = None
+    lab_url: str | None = None
+    lab_user: LabUser | None = None
+    ports: tuple[PortAccess, ...] = ()
+    message: str = ""
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -251,6 +285,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     reservation: Capacity held for it; null before placement and after it was given back.
     ports: Ports given to it on the worker.
     lab: Its lab on the worker's CML, as last seen.
+    access: Where its lab is reached, worked out whenever it is read, as far as the reader may see it;
+    null before the lab is ready and after it has gone.
     effect: The open call to the outside, if there is one.
     decision: The last placement decision with its reasons.
     placements: How often it was placed on a worker.
@@ -303,6 +339,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     message: str = ""
     errors: int = 0
     observed_generation: int = 0
+    access: SessionAccess | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -168,6 +168,9 @@ KIND = Kind(
         "END=status.end",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
+        "HOST=status.access.host*",
+        "PORTS=status.access.ports.url*",
+        "LAB=status.access.labUrl*",
     ),
     filters=filters(
         "phase=status.phase",
@@ -194,4 +197,5 @@ KIND = Kind(
     states=_STATES,
     page=_PAGE,
     followed=True,
+    derived=("status.access",),
 )

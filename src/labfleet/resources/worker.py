@@ -15,8 +15,8 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.idle import ActivityEvent, IdleSignal
-from labfleet.resources.machine import Machine, MachineStatus
-from labfleet.resources.meta import Effect, Record, Resource
+from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
+from labfleet.resources.meta import Effect, Record, Resource, SecretRef
 
 FINALIZER_MACHINE = "labfleet/machine"
 FINALIZER_LICENCE = "labfleet/cml-licence"
@@ -94,6 +94,31 @@ class Origin(Record, frozen=True, kw_only=True):
     source: str = ""
 
 
+class LicenceOrder(Record, frozen=True, kw_only=True):
+    """What somebody asked last of a worker's licence; set by its verbs.
+
+    id: Operation id by which `status.licence.order` tells how it went.
+    verb: What was asked.
+    at: When it was asked.
+    by: Who asked.
+    licensed: What is wanted since: a registration, none, or (null) what `machine.autoLicense` says.
+    product: Product that stands in for the machine's from then on.
+    token: Reference of the token that stands in for the machine's from then on.
+    renewed: Whether a server that is registered shall register anew with them.
+    force: Whether sessions are ended, and what else runs is stopped, for a licence that goes back.
+    """
+
+    id: str
+    verb: Literal["register", "deregister", "renew"]
+    at: datetime
+    by: str = ""
+    licensed: bool | None = None
+    product: LicenceProduct | None = None
+    token: SecretRef | None = None
+    renewed: bool = False
+    force: bool = False
+
+
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """What people want of a worker.
 
@@ -111,6 +136,8 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     idle_detection: Whether it may be stopped when nobody uses it.
     tags: Tags kept on the live instance, beside the template's and ours.
     retries: Raised by one when somebody asks a failed worker to try again.
+    licence: What was asked last of its licence, beside what the machine says.
+    console_asked: When its console text was last asked for.
     """
 
     track: str = "default"
@@ -124,6 +151,18 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     idle_detection: bool = True
     tags: Annotated[dict[str, str], msgspec.Meta(max_length=30)] = {}
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
+    licence: LicenceOrder | None = None
+    console_asked: datetime | None = None
+
+    @property
+    def licensing(self) -> LicenceSettings | None:
+        """Return the licence settings that hold: the machine's, where no order stands in for them."""
+        if self.machine is None or self.licence is None:
+            return None if self.machine is None else self.machine.licence
+        own, order = self.machine.licence, self.licence
+        return msgspec.structs.replace(
+            own, product=order.product or own.product, token=order.token or own.token
+        )
 
 
 class IdleStatus(Record, frozen=True, kw_only=True):
@@ -198,6 +237,22 @@ class CmlStatus(Record, frozen=True, kw_only=True):
     telemetry: bool | None = None
 
 
+class LicenceProgress(Record, frozen=True, kw_only=True):
+    """How far the last order of a licence is.
+
+    id: Operation id of the order.
+    state: Waiting for the server or its sessions; calling CML; asked, when CML took it and the
+    licence cloud has not answered yet; done; or refused.
+    at: Since when it is so.
+    message: Why it was refused, or what it waits for.
+    """
+
+    id: str
+    state: Literal["waiting", "calling", "asked", "done", "refused"] = "waiting"
+    at: datetime
+    message: str = ""
+
+
 class LicenceStatus(Record, frozen=True, kw_only=True):
     """The licence as last seen. `leak` says why a licence could not be given back.
 
@@ -209,7 +264,8 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     licensed: Whether it is registered and authorized.
     expires: When the authorization ends, as CML writes it; it tells no zone.
     leak: Why the licence could not be given back.
-    renewed_at: When a renewal was last asked for because the licence was about to expire.
+    renewed_at: When a renewal was last asked for, by a person or because the licence was to expire.
+    order: How far the last thing is that was asked of it.
     """
 
     registration: str | None = None
@@ -221,6 +277,7 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     expires: str | None = None
     leak: str | None = None
     renewed_at: datetime | None = None
+    order: LicenceProgress | None = None
 
 
 class WorkerStatus(Record, frozen=True, kw_only=True):
@@ -236,7 +293,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     cml: The CML server as last seen.
     licence: The licence as last seen.
     idle: The last verdict on its use.
-    console: End of the machine's console text, fetched once after a failed boot.
+    console: End of the machine's console text, fetched after a failed boot and when asked for.
+    console_handled: The newest asking for it that was answered.
     capacity: What it really has; null before it was seen.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
@@ -260,6 +318,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     licence: LicenceStatus = LicenceStatus()
     idle: IdleStatus = IdleStatus()
     console: str = ""
+    console_handled: datetime | None = None
     capacity: Amounts | None = None
     foreign_ports: tuple[str, ...] = ()
     attempt: int = 0

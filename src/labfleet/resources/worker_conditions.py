@@ -25,6 +25,7 @@ class WorkerReason(Reason):
     COMPLETE = "Complete", "Every part could be read."
     COMPUTE_MISSING = "ComputeMissing", "A compute host of CML's cluster is not connected."
     CONTROLLER_DOWN = "ControllerDown", "CML's controller says that its core is not connected."
+    DONE = "Done", "What was asked is so."
     EMPTY = "Empty", "No session is left."
     EXPIRED = "Expired", "The date has passed."
     EXTERNAL = "External", "A server at an address; there is no instance of ours."
@@ -115,6 +116,7 @@ class WorkerReason(Reason):
     UNREACHABLE = "Unreachable", "Nothing answers at the address."
     UNTRUSTED = "Untrusted", "The server shows a certificate that is not trusted; nothing was sent."
     VALID = "Valid", "The date is far enough away."
+    WAITING = "Waiting", "It waits for the server, or for its sessions to end."
     WATERMARK = "Watermark", "A disk is over its watermark."
     WITHIN_CAPACITY = "WithinCapacity", "What is reserved fits what there is."
 
@@ -178,6 +180,15 @@ class WorkerCondition(ConditionType):
         "A licence could not be given back; a person must free it.",
         R.NOT_RETURNED,
         R.OUTCOME_LOST,
+    )
+    LICENCE_ORDERED = (
+        "LicenceOrdered",
+        "What was asked last of its licence (register, deregister, renew) is done.",
+        R.DONE,
+        R.IN_PROGRESS,
+        R.REFUSED,
+        R.TIMED_OUT,
+        R.WAITING,
     )
     LICENCE_EXPIRING = (
         "LicenceExpiring",

@@ -156,6 +156,13 @@ _RUNBOOK = runbook(
         "See phase LICENSING. Unlicensed workers host five nodes.",
     ),
     (
+        "LicenceOrdered",
+        "limits.licence or limits.unlicense (10 min), from its call",
+        "False: what was asked of its licence waits, is under way, or was refused.",
+        "labfleet license status NAME",
+        "Waiting: start the worker, or end its sessions. Refused: see the reason, and ask anew.",
+    ),
+    (
         "TelemetrySet",
         "",
         "False: this CML cannot be opted in or out.",
@@ -281,6 +288,8 @@ KIND = Kind(
     ),
     filters=filters("phase=status.phase", "pool=spec.pool"),
     frozen=("track", "pool", "template", "machine", "origin"),
+    kept=("licence", "consoleAsked"),
+    asked=("licence", "consoleAsked"),
     amounts=(("machine.capacity", True),),
     conditions=WorkerCondition,
     reasons=WorkerReason,

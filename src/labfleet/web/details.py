@@ -19,7 +19,7 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
-from labfleet.service.core import lookup
+from labfleet.service.core import lookup, views
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
@@ -35,6 +35,7 @@ class Port:
 
     given: PortAllocation
     seen: str
+    where: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ async def detail(
         obj: Resource | None = await lookup.found(services, caller, row.type, name, namespace)
     except errors.Gone:
         found, obj = None, None
+    if obj is not None:
+        obj = views.of(services, caller.principal, obj)
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
     meant = uid or ("" if obj is None else obj.metadata.uid)
@@ -135,7 +138,8 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
     facts = [(column.title, values.cell(column, obj, now, held)) for column in shown]
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
-        if not taken & {each.path, f"status.endedAt|{each.path}"}:
+        derived = each.path.startswith(row.derived) if row.derived else False
+        if not derived and not taken & {each.path, f"status.endedAt|{each.path}"}:
             getter = paths.getter(type(obj), each.path)
             value = None if getter is None else getter(obj)
             if value in ("", ()):
@@ -147,10 +151,33 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
             )
     if isinstance(obj, Session):
         facts.append(("Slot", Cell("text", _slot(obj))))
+        facts += _reached(obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
     return tuple(facts)
+
+
+def _reached(obj: Session) -> list[tuple[str, Cell]]:
+    """Return where the lab is reached, as far as it is shown; nothing while there is none."""
+    found = obj.status.access
+    if found is None:
+        return []
+    facts = [("Reached at", Cell("text", found.host or found.message))]
+    if found.lab_url is not None:
+        facts.append(("Lab", _link(found.lab_url)))
+    if found.cml_url is not None:
+        facts.append(("CML", _link(found.cml_url)))
+    if found.lab_user is not None:
+        asked = f"; its password: {found.lab_user.ask}" if found.lab_user.ask else ""
+        facts.append(("Sign in to CML as", Cell("text", f"{found.lab_user.name}{asked}")))
+    return facts
+
+
+def _link(url: str) -> Cell:
+    """Return a URL to follow; only what a client opens is a link, an address of it is text."""
+    opened = url.partition(":")[0] not in {"tcp", "udp"}
+    return Cell("link", url, href=url) if opened else Cell("text", url)
 
 
 def _absent(path: str) -> Cell:
@@ -188,8 +215,9 @@ def _plain(value: object) -> str:
 def _ports(obj: Resource | None) -> tuple[Port, ...]:
     if not isinstance(obj, Session):
         return ()
-    seen = obj.status.observed_ports
-    return tuple(Port(each, _seen(each, seen)) for each in obj.status.ports)
+    seen, found = obj.status.observed_ports, obj.status.access
+    where = {} if found is None else {each.name: _link(each.url) for each in found.ports}
+    return tuple(Port(each, _seen(each, seen), where.get(each.name)) for each in obj.status.ports)
 
 
 def _seen(given: PortAllocation, seen: dict[str, int] | None) -> str:

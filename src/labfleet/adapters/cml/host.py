@@ -108,10 +108,14 @@ class CmlHost:
         """Return the licence and diagnostics' numbers."""
         return await licensing.read(self._client)
 
-    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+    async def register(
+        self, product: str, token: str, *, expansion_nodes: int, again: bool = False
+    ) -> None:
         """Do the steps that are not done yet; poll, and call again for the expansion."""
         async with self._limits_by_key.turn("licensing"):
-            await licensing.register(self._client, product, token, expansion_nodes=expansion_nodes)
+            await licensing.register(
+                self._client, product, token, expansion_nodes=expansion_nodes, again=again
+            )
 
     async def renew_licence(self) -> None:
         """Renew authorization and registration; Conflict Later, or Invalid in CML's words."""

@@ -127,11 +127,14 @@ def capacity(
     return None if expansion is None else included + expansion
 
 
-async def register(client: Client, product: str, token: str, *, expansion_nodes: int) -> None:
+async def register(
+    client: Client, product: str, token: str, *, expansion_nodes: int, again: bool = False
+) -> None:
     """Take product, registration and expansion nodes, each only when not yet done.
 
     Call it again until the capacity is as wished: the expansion can be asked for only once
-    the server knows the feature. Invalid when another product is registered.
+    the server knows the feature. `again` registers anew what is registered. Invalid when another
+    product is registered.
     """
     client.keep_secret(token)
     raw = await client.get("licensing")
@@ -142,10 +145,11 @@ async def register(client: Client, product: str, token: str, *, expansion_nodes:
             "back first",
             reason="OtherProduct",
         )
-    if not now.registered and now.registration != "IN_PROGRESS":
+    anew = now.registered and again
+    if anew or (not now.registered and now.registration != "IN_PROGRESS"):
         if now.product != product:
             await client.change("PUT", "licensing/product_license", product)
-        await client.change("POST", "licensing/registration", {"token": token, "reregister": False})
+        await client.change("POST", "licensing/registration", {"token": token, "reregister": anew})
         raw = await client.get("licensing")
         now = parse(raw)
     if now.registered and product in EXPANDABLE:

@@ -249,9 +249,10 @@ class StaticCompute(Compute):
         return {}
 
     async def console_output(self, region: str, instance_id: str) -> str:
-        """Return nothing: their consoles are not read."""
+        """Raise Invalid: their consoles are their owner's, and nothing here reads them."""
         self._ours(region, instance_id)
-        return ""
+        message = "people's own servers have no console that can be read from here"
+        raise errors.Invalid(message, reason="NotSupported")
 
     async def images(self, region: str, pattern: str, owners: tuple[str, ...]) -> tuple[Image, ...]:
         """Return nothing: what is installed on a server is its owner's matter."""

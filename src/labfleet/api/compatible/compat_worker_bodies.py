@@ -6,11 +6,14 @@ Unknown keys in the bodies of reports are ignored: these come from programs of s
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from labfleet.api.compatible.compat_routes import SeedRecord
+from labfleet.resources.machine import LicenceProduct
+from labfleet.resources.meta import SecretRef
+from labfleet.service.core import intake
 from labfleet.service.verbs import adoption
 
 Text = Annotated[str, msgspec.Meta(max_length=256)]
@@ -70,6 +73,24 @@ class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
     total_imported: int
     imported: tuple[str, ...]
     skipped: dict[str, str]
+
+
+class LicenseBody(msgspec.Struct, frozen=True, kw_only=True):
+    """With which token to register; upstream sends the token itself, here it is a reference."""
+
+    token: Any = None
+    product: LicenceProduct | None = None
+    reregister: bool = False
+
+    def reference(self) -> SecretRef | None:
+        """Return where the token is; Invalid for the token itself, which is never kept."""
+        if self.token is None:
+            return None
+        try:
+            return msgspec.convert(self.token, SecretRef)
+        except msgspec.ValidationError:
+            what = 'say where the token is: {"env": NAME} or {"file": NAME}; the token itself is not taken'
+            raise intake.invalid(("token", what), reason="SecretExpected") from None
 
 
 class StatusBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from labfleet.api.compatible.compat_worker_bodies import (
     CapacityReply,
     CreateBody,
     ImportBody,
+    LicenseBody,
     StatusReply,
     TagsBody,
     WhyBody,
@@ -21,7 +22,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.verbs import adoption, objects, worker_reports
+from labfleet.service.verbs import adoption, licences, objects, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
 
 RegionName = Annotated[str, PathParameter(description="An AWS region.")]
@@ -36,6 +37,7 @@ def routes(services: ServiceContext) -> Routes:
     _reading(made, services)
     _changing(made, services)
     _orders(made, services)
+    _licences(made, services)
     return made
 
 
@@ -157,6 +159,27 @@ def _orders(made: Routes, services: ServiceContext) -> None:
         """Let the worker's sessions end, then stop it; its disk stays."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await verbs.desire(services, who, name, space, desired="Stopped"))
+
+
+def _licences(made: Routes, services: ServiceContext) -> None:
+    needs = ("license", "Worker")
+
+    @made.post(f"{ONE}/license", "Register a worker", needs=needs, exact=False)
+    async def region_register_worker(
+        who: Caller, region: RegionName, id_: Id, sent: LicenseBody
+    ) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(
+            await licences.register(
+                services, who, name, space,
+                token=sent.reference(), product=sent.product, again=sent.reregister,
+            )
+        )  # fmt: skip
+
+    @made.delete(f"{ONE}/license", "Give a worker's licence back", needs=needs)
+    async def region_deregister_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        name, space = _named(await _there(services, who, region, id_))
+        return status_reply(await licences.deregister(services, who, name, space))
 
 
 async def _there(services: ServiceContext, who: Caller, region: str, id_: str) -> Worker:

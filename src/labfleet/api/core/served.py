@@ -26,7 +26,7 @@ from labfleet.engine.aside import LARGE, Aside
 from labfleet.kernel import errors
 from labfleet.kernel.json_bounds import DEPTH_LIMIT
 from labfleet.resources.meta import Resource
-from labfleet.service.core import access, intake
+from labfleet.service.core import access, intake, views
 from labfleet.service.core.service_context import Caller
 from labfleet.service.core.tokens import HeldToken
 
@@ -39,6 +39,8 @@ LARGE_BODIES = "labfleet.large-bodies"
 """Where an application puts the places of large bodies, into the scope."""
 ASIDE = "labfleet.aside"
 """Where an application puts by what large bodies are read, into the scope."""
+SOURCES = "labfleet.sources"
+"""Where an application puts what objects are shown with, into the scope."""
 TAKE = "labfleet.take-write"
 """Where `front` puts what counts one more write of the caller, into the scope."""
 BODY_SECONDS = 30.0
@@ -74,7 +76,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
             given["request"] = request
         if asked.body is not None:
             given["sent"] = await _sent(request, asked, scope[ASIDE])
-        return _response(asked, await asked.run(**given))
+        return _response(scope, asked, await asked.run(**given))
 
     first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Ask)
     stated = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in route.parameters]
@@ -239,7 +241,7 @@ def _too_large(limit: int) -> NoReturn:
     raise errors.Invalid(f"a body is at most {limit} bytes here", reason="TooLarge")
 
 
-def _response(route: Route, made: Any) -> Response[Any]:
+def _response(scope: Any, route: Route, made: Any) -> Response[Any]:
     if isinstance(made, EventStream):
         return _Streamed(made)
     said = made if isinstance(made, Reply) else Reply(made)
@@ -248,8 +250,11 @@ def _response(route: Route, made: Any) -> Response[Any]:
         # Litestar adds a charset to every text, also to one that names its own.
         named = {"content-type": media_type} if "charset=" in media_type else {}
         return Response(content=said.value.content, media_type=media_type, headers=named)
+    who, value = scope.get(CALLER), said.value
+    if isinstance(who, Caller):
+        value = views.within(scope[SOURCES], who.principal, value)
     return Response(
-        content=msgspec.json.encode(said.value),
+        content=msgspec.json.encode(value),
         status_code=said.status or route.status,
         media_type=JSON,
         headers=dict(said.headers),

@@ -1,7 +1,7 @@
 """The shared ring of recent events, and the filter by which a client sees some of them.
 
-A `feed.Listener`: each event is decoded and encoded at most once, however many clients read
-it. A client is an index into the ring; it cannot resume at an event that the ring has dropped.
+A `feed.Listener`: each event is decoded once, and encoded once for all clients that see the same
+of it, however many they are. A client is an index into the ring; it cannot resume at an event that the ring has dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 from labfleet.resources.meta import Record, Resource
-from labfleet.service.core import access
+from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal
+from labfleet.service.core.views import Sources
 
 LENGTH = 4096
 BYTES = 32 * 2**20
@@ -70,6 +71,7 @@ class Entry:
     def __init__(self, event: stores.Event, epoch: str) -> None:
         self.event = event
         self._epoch = epoch
+        self._frames: dict[str, bytes] = {}
 
     @cached_property
     def object(self) -> Resource | None:
@@ -80,23 +82,17 @@ class Entry:
             return None
         return obj
 
-    @cached_property
-    def frame(self) -> bytes:
-        """Return the event as it is sent."""
-        event, obj = self.event, self.object
-        assert obj is not None  # noqa: S101 - only what passed a filter is encoded
-        message = Message(
-            type=event.type,
-            kind=event.key.kind,
-            object=obj,
-            revision=event.revision,
-            at=event.at,
-            actor=event.actor,
-            reason=event.reason,
-            request_id=event.request_id,
-        )
-        place = stores.Cursor(self._epoch, event.revision)
-        return frame(event.type, msgspec.json.encode(message), place)
+    def frame(self, sources: Sources, principal: Principal) -> bytes:
+        """Return the event as it is sent to a caller."""
+        kind = self.event.key.kind
+        sight = views.sight(sources, principal, kind)
+        made = self._frames.get(sight)
+        if made is None:
+            obj = self.object
+            assert obj is not None  # noqa: S101 - only what passed a filter is encoded
+            place = stores.Cursor(self._epoch, self.event.revision)
+            made = self._frames[sight] = told(self.event, views.of(sources, principal, obj), place)
+        return made
 
     def passes(self, wanted: Filter) -> bool:
         """Tell whether a client gets this event."""
@@ -169,8 +165,12 @@ class Ring:
         self.head = cursor
         self._ready.set()
         if moved:
-            for wake in tuple(self._wakes):
-                wake()
+            self.wake()
+
+    def wake(self) -> None:
+        """Wake the clients: there may be something to send."""
+        for wake in tuple(self._wakes):
+            wake()
 
     def after(self, cursor: stores.Cursor) -> int | None:
         """Return the index of the first event after a position; None when that is too old.
@@ -203,6 +203,21 @@ class Ring:
     def leave(self, wake: Callable[[], None]) -> None:
         """Stop calling."""
         self._wakes.discard(wake)
+
+
+def told(event: stores.Event, obj: Resource, place: stores.Cursor) -> bytes:
+    """Return a change as the frame that clients get."""
+    message = Message(
+        type=event.type,
+        kind=event.key.kind,
+        object=obj,
+        revision=event.revision,
+        at=event.at,
+        actor=event.actor,
+        reason=event.reason,
+        request_id=event.request_id,
+    )
+    return frame(event.type, msgspec.json.encode(message), place)
 
 
 def frame(name: str, data: bytes, place: stores.Cursor | None = None) -> bytes:

@@ -4,7 +4,8 @@ Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` 
 `last`), unless `snapshot=false` or the client resumes; then `ADDED`, `MODIFIED`, `DELETED` with
 `id: epoch.revision`; a heartbeat comment every 15 s of machine time that also moves the id;
 `event: resync` when the client's position is lost, followed by a new snapshot; `event: shutdown`
-before an orderly end; `event: unauthorized` when the token expired meanwhile.
+before an orderly end; `event: unauthorized` when the token expired meanwhile. A session whose worker got
+another address comes as `MODIFIED` without an id: nothing of it was written.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from dataclasses import dataclass
 
 import msgspec
 
+from labfleet.api.streams.moves import Moves
 from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
-from labfleet.api.streams.ring import Entry, Filter, Ring, frame
+from labfleet.api.streams.ring import Entry, Filter, Message, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS, by_word
 from labfleet.resources.meta import Resource
+from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
@@ -48,6 +51,7 @@ class Stream:
         self._services = services
         self._streams = streams
         self.ring = ring
+        self.moves = Moves(services, self.ring.wake)
 
     async def serve(
         self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
@@ -58,16 +62,20 @@ class Stream:
         """
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
+        self.moves.begun()
         await self._streams.serve(
             lambda: Client(self, self._services, wish, send, token), token, receive
         )
 
     def snapshot(self, wanted: Filter) -> list[Resource]:
         """Return what the client sees now, from the cache."""
-        names = wanted.kinds or frozenset(KINDS)
+        names, services = wanted.kinds or frozenset(KINDS), self._services
         rows = [KINDS[name].type for name in KINDS if name in names]
         return [
-            obj for kind in rows for obj in self._services.cache.all(kind) if wanted.passes(obj)
+            views.of(services, wanted.principal, obj)
+            for kind in rows
+            for obj in services.cache.all(kind)
+            if wanted.passes(obj)
         ]
 
     @property
@@ -96,6 +104,7 @@ class Client(OpenStream):
         self._index = 0
         self._generation = stream.ring.generation
         self._sent = stream.at
+        self._moved = stream.moves.end
         stream.ring.listen(self.wake)
 
     def close(self) -> None:
@@ -118,6 +127,7 @@ class Client(OpenStream):
             await self._resync("Expired")
             return
         self._index, self._sent = index, wish.since
+        self._moved = self._stream.moves.after(wish.since.revision)
 
     def _farewell(self) -> bytes:
         return b"event: shutdown\ndata: {}\n\n"
@@ -137,14 +147,43 @@ class Client(OpenStream):
             await self._resync("SlowReader" if ring.generation == self._generation else "Expired")
             return True
         if not entries:
-            return False
+            return await self._more_moved()
         self._index += len(entries)
-        passing = [entry.frame for entry in entries if self._passes(entry)]
+        who = self._wish.filter.principal
+        passing = [entry.frame(self._services, who) for entry in entries if self._passes(entry)]
         last = entries[-1].event.revision
         self._sent = stores.Cursor(ring.head.epoch, max(last, self._sent.revision))
         if passing:
             await self._write(b"".join(passing))
         return True
+
+    async def _more_moved(self) -> bool:
+        """Send again the sessions that are reached elsewhere now, once all events are sent."""
+        moves, wanted = self._stream.moves, self._wish.filter
+        if self._moved == moves.end:
+            return False
+        found, self._moved = moves.since(self._moved), moves.end
+        frames = []
+        for obj in found:
+            # A newer state of it is about to come by itself.
+            if obj.revision <= self._sent.revision and wanted.passes(obj):
+                shown = views.of(self._services, wanted.principal, obj)
+                frames.append(self._again(shown))
+        await self._write(b"".join(frames))
+        return bool(frames)
+
+    def _again(self, obj: Resource) -> bytes:
+        message = Message(
+            type="MODIFIED",
+            kind=obj.kind,
+            object=obj,
+            revision=self._sent.revision,
+            at=self._services.clock.now(),
+            actor=access.SYSTEM.name,
+            reason="it is reached elsewhere now",
+            request_id="",
+        )
+        return frame(message.type, msgspec.json.encode(message))
 
     def _passes(self, entry: Entry) -> bool:
         return entry.event.revision > self._sent.revision and entry.passes(self._wish.filter)
@@ -183,6 +222,7 @@ class Client(OpenStream):
         self._generation = ring.generation
         self._index = index
         self._sent = place
+        self._moved = self._stream.moves.end
         if not self._wish.snapshot:
             await self._write(f"id: {place}\n\n".encode())
             return

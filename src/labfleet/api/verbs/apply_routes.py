@@ -12,7 +12,7 @@ from labfleet.api.core.route import FEW, Ask, Key, Routes
 from labfleet.api.core.served import take_write
 from labfleet.resources.definition import TOPOLOGY_LIMIT
 from labfleet.resources.meta import Record
-from labfleet.service.core import warned
+from labfleet.service.core import views, warned
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import applying
 from labfleet.service.verbs.applying import Applied, ApplyResult, Mode
@@ -118,8 +118,8 @@ def _item(services: ServiceContext, who: Caller, done: Applied, *, compared: boo
     refused = done.error
     return AppliedItem(
         result=done.result,
-        object=done.obj,
-        before=done.before if compared else None,
+        object=views.within(services, who.principal, done.obj),
+        before=views.within(services, who.principal, done.before) if compared else None,
         problem=None
         if refused is None
         else problems.of(refused, instance=PATH, request_id=who.request_id),

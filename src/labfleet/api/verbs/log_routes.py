@@ -13,7 +13,7 @@ def routes(services: ServiceContext) -> Routes:
     made = Routes("workers")
 
     @made.get(
-        "/api/v1/workers/{name:str}/logs", "The console text kept of a boot that failed",
+        "/api/v1/workers/{name:str}/logs", "The console text that is kept of a worker",
         needs=("read", "Worker"),
     )  # fmt: skip
     async def get_worker_logs(

@@ -65,6 +65,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "cordon": ("labfleet cordon w-1",),
     "uncordon": ("labfleet uncordon w-1",),
+    "license": (
+        "labfleet license status w-1",
+        "labfleet license register w-1 --token env=LABFLEET_SECRET_TOKEN --wait",
+        "labfleet license register w-1 --product CML_Personal40 --force",
+        "labfleet license deregister w-1",
+        "labfleet license renew w-1 w-2",
+    ),
+    "console": ("labfleet console w-1",),
     "stop": ("labfleet stop w-1",),
     "start": ("labfleet start w-1",),
     "adopt": (

@@ -29,7 +29,7 @@ _PIECE = re.compile(r"\{([^{}]*)\}")
 def simple(root: Any, dotted: str) -> Any:
     """Return the value at `status.machine.publicAddress`, or None when any part is absent.
 
-    `a.b|c.d` gives the first that is there.
+    `a.b|c.d` gives the first that is there; a field of a list of records gives a list.
     """
     first, _, others = dotted.partition("|")
     value = _plain(root, first)
@@ -39,7 +39,10 @@ def simple(root: Any, dotted: str) -> Any:
 def _plain(root: Any, dotted: str) -> Any:
     value = root
     for step in dotted.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, list):
+            value = [each.get(step) if isinstance(each, dict) else None for each in value]
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
     if value is None and (present := spellings.path(dotted)) != dotted:
         return _plain(root, present)
     return value

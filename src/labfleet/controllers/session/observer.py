@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.observer import address_of
+from labfleet.decisions import reach
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
-from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, unfit
+from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, forced, unfit
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
@@ -212,7 +212,7 @@ class SessionObserver:
 
         Source: facts/cml-issues.md#f40.
         """
-        address = _address(worker)
+        address = reach.host_of(worker)
         ports = [port for port in session.status.ports if port.transport == "tcp"]
         silent: list[PortAllocation] = []
         for start in range(0, len(ports), PROBES_AT_ONCE):
@@ -227,13 +227,6 @@ class SessionObserver:
             f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
         )
         return replace(seen, ports_open=not silent, ports_detail=detail)
-
-
-def _address(worker: Worker) -> str:
-    """Return the address of a worker's ports for users: its machine's or the server's."""
-    shown, machine = worker.status.machine, worker.spec.machine
-    url = None if machine is None else machine.cml.api_base_url
-    return shown.public_address or shown.private_address or urlsplit(url or "").hostname or ""
 
 
 def _at_once(worker: Worker) -> int:
@@ -276,10 +269,9 @@ def _of_worker(
     failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
     dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
-    drain = worker.spec.drain
-    late = drain is not None and drain.force and context.clock.now() >= drain.deadline
+    late = forced(worker, context.clock.now())
     # A pause suspends actions triggered by a deadline; whatever runs continues.
-    forced = late and context.settings.paused(refs.pool_of(worker)) is None
+    out = late and context.settings.paused(refs.pool_of(worker)) is None
     return replace(
         seen,
         host_lost=phase in _LOST,
@@ -287,5 +279,5 @@ def _of_worker(
         host_leaving=drain_wanted(worker),
         host_unfit=unfit(worker),
         host_detail=f"{worker.name} is {phase}: {worker.status.message}",
-        forced_out=forced,
+        forced_out=out,
     )

@@ -16,6 +16,7 @@ from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.observer import EXPANDABLE, address_of
 from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.worker import licence_orders
 from labfleet.decisions.lifecycle.worker.calls import Answer
 from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
@@ -62,7 +63,7 @@ class Actions:
             )
         except errors.Conflict as problem:
             if action in {"register", "renew"}:
-                return Answer()  # another licensing operation is under way: look at it
+                return Answer(later=True)  # another licensing operation is under way: look at it
             if action == "deregister":
                 return Answer(nodes_running=problem.reason == "NodesRunning")
             raise
@@ -137,18 +138,19 @@ class Actions:
         return await self.tagger.apply(worker, machine.provider.region, _instance(worker))
 
     async def _register(self, worker: Worker, machine: Machine) -> Answer:
-        if machine.licence.token is None:
+        licence = worker.spec.licensing or machine.licence
+        if licence.token is None:
             return Answer(refused="the template names no licence token")
         extra = 0
-        if machine.licence.product in EXPANDABLE:
+        if licence.product in EXPANDABLE:
             extra = max(machine.cml.max_nodes_licensed - INCLUDED_ENTERPRISE, 0)
         try:
-            token = self.context.secrets.resolve(machine.licence.token)
+            token = self.context.secrets.resolve(licence.token)
         except errors.Denied as problem:
             return Answer(refused=problem.message)
         try:
             await self._host(worker, machine).register(
-                machine.licence.product, token, expansion_nodes=extra
+                licence.product, token, expansion_nodes=extra, again=licence_orders.anew(worker)
             )
         except errors.Invalid as problem:
             return Answer(refused=problem.message)
@@ -161,8 +163,10 @@ class Actions:
     async def _renew(self, worker: Worker, machine: Machine) -> Answer:
         try:
             await self._host(worker, machine).renew_licence()
-        except errors.Invalid:
-            return Answer()  # the condition LicenceExpiring stays, and tomorrow is tried again
+        except errors.Invalid as problem:
+            # Of a renewal that nobody ordered the condition LicenceExpiring stays, and tomorrow
+            # it is tried again.
+            return Answer(refused=problem.message)
         return Answer()
 
     async def _telemetry(self, worker: Worker, machine: Machine) -> Answer:

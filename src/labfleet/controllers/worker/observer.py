@@ -18,7 +18,7 @@ from labfleet.controllers.worker.described import checked, machine_status
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_numbers
+from labfleet.decisions import ledger, port_numbers, reach
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -132,11 +132,13 @@ class WorkerObserver:
             text = f"(not readable: {problem.message[:200]})"
         except errors.LabfleetError:
             return None
-        return console.readable(text, self._secrets(machine))
+        return console.readable(text, self._secrets(worker, machine))
 
-    def _secrets(self, machine: Machine) -> list[str]:
+    def _secrets(self, worker: Worker, machine: Machine) -> list[str]:
         found = []
-        for reference in (machine.cml.admin_password, machine.licence.token):
+        order = worker.spec.licence
+        replaced = None if order is None else order.token
+        for reference in (machine.cml.admin_password, machine.licence.token, replaced):
             try:
                 if reference is not None:
                     found.append(self.context.secrets.resolve(reference))
@@ -265,13 +267,14 @@ def _reached(worker: Worker, seen: WorkerObservation) -> MachineStatus | None:
 
 
 def _has_token(worker: Worker) -> bool:
-    return worker.spec.machine is not None and worker.spec.machine.licence.token is not None
+    licence = worker.spec.licensing
+    return licence is not None and licence.token is not None
 
 
 def _wanted_nodes(worker: Worker) -> int | None:
     """Return the wanted node capacity of the licence; None when it is the product's own."""
-    machine = worker.spec.machine
-    if machine is None or machine.licence.product not in EXPANDABLE:
+    machine, licence = worker.spec.machine, worker.spec.licensing
+    if machine is None or licence is None or licence.product not in EXPANDABLE:
         return None
     return machine.cml.max_nodes_licensed
 
@@ -321,15 +324,15 @@ def address_of(
 
     Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
     """
-    host = shown.public_address or shown.private_address
-    if host is None and machine.cml.api_base_url is None:
+    base = reach.cml_url(machine, shown)
+    if base is None:
         return None
     boot = "external" if shown.id is None else f"{shown.id}@{shown.launched}"
     known = _pinned(worker, boot)
     tls = machine.cml.tls
     return HostAddress(
         worker=worker.key.label,
-        base_url=machine.cml.api_base_url or f"https://{host}:{machine.cml.port}",
+        base_url=base,
         boot=boot,
         username=machine.cml.admin_username,
         password=context.secrets.resolve(machine.cml.admin_password),

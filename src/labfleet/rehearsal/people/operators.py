@@ -25,6 +25,11 @@ SHORTEST, LONGEST = 600.0, 2400.0
 POOL, BORROWED, OWN = "main", "borrowed", "own"
 MOST_TRIES = 200
 """Tries to create a deleted pool again: more than a day, far beyond the longest drain."""
+LICENSED_DAYS = 0.25
+"""The share of days on which somebody sees to licences by hand."""
+_LICENCE_VERBS = ("register", "register", "deregister", "deregister", "renew")
+_PRODUCTS = (None, "CML_Enterprise", "CML_Personal40")
+_LICENSABLE = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
 _AT_WORK = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.STARTING})
 
 
@@ -53,6 +58,7 @@ class Operators:
             group.create_task(self._take_over())
             group.create_task(self._borrow())
             group.create_task(self._make_anew())
+            group.create_task(self._license())
             if self.own_servers:
                 group.create_task(self._use_own_servers())
         self.gone = True
@@ -171,6 +177,24 @@ class Operators:
         spec = {"template": OWN, "track": "main"}
         if await self.send(self.client.create("Worker", name, spec, name)) is None:
             raise AssertionError(f"worker {name} was refused")
+
+    async def _license(self) -> None:
+        """Give licences back, take them again, renew them, or register anew or as another product."""
+        rng = self.rng.stream("licences")
+        if not rng.chance(LICENSED_DAYS):
+            return
+        await asyncio.sleep(rng.between(1800, self.hours * 1200 + 1801))
+        for _ in range(1 + rng.below(4)):
+            found = [each.name for each in self._workers() if each.status.phase in _LICENSABLE]
+            if found:
+                name, verb = found[rng.below(len(found))], _LICENCE_VERBS[rng.below(5)]
+                product = _PRODUCTS[rng.below(3)] if verb == "register" else None
+                force = rng.chance(0.5)
+                await self.send(self.client.license(name, verb, force=force, product=product))
+                if verb == "deregister":
+                    await asyncio.sleep(rng.between(60, 3600))
+                    await self.send(self.client.license(name, "register"))
+            await asyncio.sleep(rng.between(300, 5400))
 
     async def _make_anew(self) -> None:
         """Delete the pool, and make it again once its name is free."""

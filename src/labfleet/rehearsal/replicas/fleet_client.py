@@ -15,7 +15,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
-from labfleet.service.verbs import adoption, objects, settings_verbs
+from labfleet.service.verbs import adoption, licences, objects, settings_verbs
 from labfleet.service.verbs import lifecycle as verbs
 
 ReplicaCall = Callable[[Replica], Awaitable[Any]]
@@ -44,6 +44,9 @@ class FleetClient(Protocol):
     def cancel_drain(self, worker: str) -> ReplicaCall: ...
     def cordon(self, worker: str, *, closed: bool) -> ReplicaCall: ...
     def desire(self, worker: str, desired: Desired) -> ReplicaCall: ...
+    def license(
+        self, worker: str, verb: str, *, force: bool = False, product: str | None = None
+    ) -> ReplicaCall: ...
     def settings(self, values: Mapping[str, Any]) -> ReplicaCall: ...
     def pause(self, pool: str | None, reason: str) -> ReplicaCall: ...
     def resume(self, pool: str | None) -> ReplicaCall: ...
@@ -136,6 +139,23 @@ class DirectClient:
         """Say what a worker shall become."""
         return lambda at: at.ask(
             lambda services: verbs.desire(services, ADMIN, worker, self.namespace, desired=desired)
+        )
+
+    def license(
+        self, worker: str, verb: str, *, force: bool = False, product: str | None = None
+    ) -> ReplicaCall:
+        """Have a licence registered, given back or renewed."""
+        where = (worker, self.namespace)
+        if verb == "renew":
+            return lambda at: at.ask(lambda services: licences.renew(services, ADMIN, *where))
+        if verb == "deregister":
+            return lambda at: at.ask(
+                lambda services: licences.deregister(services, ADMIN, *where, force=force)
+            )
+        return lambda at: at.ask(
+            lambda services: licences.register(
+                services, ADMIN, *where, product=product, again=True, force=force
+            )
         )
 
     def settings(self, values: Mapping[str, Any]) -> ReplicaCall:

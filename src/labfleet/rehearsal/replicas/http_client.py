@@ -104,6 +104,15 @@ class HttpClient:
         """Say what a worker shall become."""
         return self._post(f"/api/v1/workers/{worker}/desired", {"desired": desired})
 
+    def license(
+        self, worker: str, verb: str, *, force: bool = False, product: str | None = None
+    ) -> ReplicaCall:
+        """Have a licence registered, given back or renewed."""
+        body: dict[str, Any] = {} if verb == "renew" else {"force": force}
+        if verb == "register":
+            body |= {"product": product, "again": True}
+        return self._post(f"/api/v1/workers/{worker}/{verb}-licence", body)
+
     def settings(self, values: Mapping[str, Any]) -> ReplicaCall:
         """Change settings by name."""
         return self._post("/api/v1/settings/change", {"set": dict(values)})

@@ -93,6 +93,8 @@ def _at_rest(worker: Worker) -> frozenset[WorkerPhase]:
         return _AT_REST[wanted] | _UNLICENSED | {WorkerPhase.FAILED}
     if wanted == "Ready" and machine is not None and machine.licence.token is None:
         return _UNLICENSED
+    if wanted == "Ready" and worker.spec.licence is not None:
+        return _AT_REST[wanted] | _UNLICENSED  # somebody gave its licence back, or tried in vain
     return _AT_REST[wanted]
 
 

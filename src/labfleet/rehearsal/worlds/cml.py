@@ -248,17 +248,20 @@ class DirectHost:
             ),
         )
 
-    async def register(self, product: str, token: str, *, expansion_nodes: int) -> None:
+    async def register(
+        self, product: str, token: str, *, expansion_nodes: int, again: bool = False
+    ) -> None:
         def verb(server: Server, now: float) -> None:
             licence = server.licence
             told = licences.parse(licensing.status(licence, now))
             if told.registered and told.product != product:
                 raise errors.Invalid(f"registered as {told.product}", reason="OtherProduct")
-            if not told.registered and told.registration != "IN_PROGRESS":
+            anew = told.registered and again
+            if anew or (not told.registered and told.registration != "IN_PROGRESS"):
                 if told.product != product:
                     licensing.set_product(licence, product)
                 seconds = server.config.rules.registration_seconds
-                licensing.register(licence, token, now, seconds, again=False)
+                licensing.register(licence, token, now, seconds, again=anew)
                 server.revision += 1
                 told = licences.parse(licensing.status(licence, now))
             if told.registered and product in licences.EXPANDABLE:

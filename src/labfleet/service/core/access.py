@@ -45,6 +45,7 @@ ACTIONS = {
     "drain": "drain, cancel a drain, cordon, uncordon, set what a worker shall become",
     "force": "end what still runs on a worker",
     "cleanup": "remove records of ended workers",
+    "license": "register, renew and give back a worker's licence",
     "cancel": "end a session",
     "extend": "move a session's end",
     "observe": "ask for an observation",

@@ -41,7 +41,9 @@ class KindRules:
     (services, obj) returns sentences on what it asks for in vain. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
-    `unlogged` event types come in the compatible stream only. Any: each takes its own kind.
+    `unlogged` event types come in the compatible stream only. `view` (sources, caller, obj) returns
+    the object as that caller sees it, and `sight` (sources, caller) what that depends on beside the
+    object. Any: each takes its own kind.
     """
 
     name: str
@@ -60,6 +62,8 @@ class KindRules:
     unlogged: frozenset[EventType] = frozenset()
     born: Callable[[Any], Iterable[Change]] | None = None
     changed: Callable[[Any, Any], Iterable[Change]] | None = None
+    view: Callable[..., Any] | None = None
+    sight: Callable[..., str] | None = None
     indices: tuple[Index[Any, Any], ...] = ()
 
 

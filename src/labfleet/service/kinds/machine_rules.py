@@ -35,6 +35,7 @@ async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
+    _by_verbs(None, new)
     if spec.pool is not None:
         pool = await _open_pool(services, spec.pool, space)
         if spec.track not in {"default", pool.spec.track}:
@@ -64,6 +65,7 @@ async def update_worker(
     del services, caller
     if new.spec.drain is not None and new.spec.drain != old.spec.drain:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
+    _by_verbs(old, new)
     if old.spec.desired == "Terminated" != new.spec.desired:
         raise Refused(f"worker {old.name!r} is being terminated", reason="WorkerEnding")
     if new.spec.desired != old.spec.desired:
@@ -71,6 +73,15 @@ async def update_worker(
     if new.spec.tags != old.spec.tags:
         _tags(new)
     return Admitted(new)
+
+
+def _by_verbs(old: Worker | None, new: Worker) -> None:
+    """Refuse by hand what only a verb sets: it carries who asked and when, and checks more."""
+    before = (None, None) if old is None else (old.spec.licence, old.spec.console_asked)
+    if new.spec.licence is not None and new.spec.licence != before[0]:
+        raise intake.invalid(("spec.licence", "is set by the verbs of labfleet license"))
+    if new.spec.console_asked is not None and new.spec.console_asked != before[1]:
+        raise intake.invalid(("spec.consoleAsked", "is set by the verb console"))
 
 
 def _tags(worker: Worker) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.roles import Role
-from labfleet.service.kinds import indices, session_events, session_explained, session_rules
+from labfleet.service.kinds import (
+    indices,
+    session_events,
+    session_explained,
+    session_rules,
+    session_view,
+)
 
 _PEOPLE = frozenset({"create", "delete", "cancel", "extend", "observe"})
 _ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
@@ -32,6 +38,8 @@ RULES = KindRules(
     pools=_pauses,
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
+    view=session_view.view,
+    sight=session_view.sight,
     indices=(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_UP,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.conditions import Condition
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
@@ -55,6 +56,11 @@ class WorkerEvent(EventType):
     )
     LICENSE_REGISTRATION_FAILED = "worker.license.registration.failed", "its licence was refused"
     LICENSE_DEREGISTERED = "worker.license.deregistered", "its licence was given back"
+    LICENSE_RENEWED = "worker.license.renewed", "a renewal was asked for, as somebody ordered"
+    LICENSE_ORDER_REFUSED = (
+        "worker.license.order.refused",
+        "what was asked of its licence cannot be (verb, reason)",
+    )
     LICENSE_LEAKED = "worker.license.leaked", "its licence could not be given back"
 
 
@@ -95,6 +101,8 @@ def changed(old: Worker, new: Worker) -> Iterator[Change]:
 
 def _drain_reason(worker: Worker) -> str:
     drain = worker.spec.drain
+    if drain is None and phases.returning(worker):
+        return "its licence goes back"
     return drain.reason if drain is not None else f"to be {worker.spec.desired}"
 
 
@@ -139,11 +147,29 @@ def _licence(old: Worker, new: Worker) -> Iterator[Change]:
         yield Change(WorkerEvent.LICENSE_DEREGISTERED, {})
     if now.leak and not was.leak:
         yield Change(WorkerEvent.LICENSE_LEAKED, {"reason": now.leak})
+    yield from _ordered(old, new)
     failed = _find(new, WorkerCondition.FAILED)
     told = failed is not None and failed.status == "True" and failed.reason.startswith("Licence")
     if told and failed != _find(old, WorkerCondition.FAILED):
         message = "" if failed is None else failed.message
         yield Change(WorkerEvent.LICENSE_REGISTRATION_FAILED, {"error_message": message})
+
+
+def _ordered(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield how far it is what somebody asked of the licence."""
+    was, now, order = old.status.licence.order, new.status.licence.order, new.spec.licence
+    if now is None or now == was or order is None or now.id != order.id:
+        return
+    if now.state == "calling" and order.verb == "register":
+        yield Change(WorkerEvent.LICENSE_REGISTRATION_STARTED, {"operation_id": order.id})
+    if now.state == "done" and order.verb == "renew":
+        yield Change(WorkerEvent.LICENSE_RENEWED, {"operation_id": order.id})
+    if now.state == "refused":
+        told = {"operation_id": order.id, "verb": order.verb, "reason": now.message}
+        yield Change(WorkerEvent.LICENSE_ORDER_REFUSED, told)
+        if order.verb == "register":
+            failed = {"error_message": now.message}
+            yield Change(WorkerEvent.LICENSE_REGISTRATION_FAILED, failed)
 
 
 def _find(worker: Worker, name: WorkerCondition) -> Condition | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions as facts
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.session import TERMINAL, Session
@@ -61,7 +62,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     status = obj.status
     waits = [_WORKER_WAITS[status.phase]] if status.phase in _WORKER_WAITS else []
     live = sorted(each.name for each in sessions if each.status.phase not in TERMINAL)
-    if live and (obj.spec.drain is not None or obj.spec.desired != "Ready" or obj.deleting):
+    if live and phases.drain_wanted(obj):
         waits.append("sessions: " + ", ".join(live[:10]) + (", …" if len(live) > 10 else ""))
     deadline = None
     limit = _LIMITS.get(status.phase)
@@ -90,6 +91,12 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     lines = list(told.lines)
     blockers = drain_blockers.of(obj, sessions)
     lines += [f"In the way: {_blocker(each)}" for each in blockers]
+    order = phases.open_order(obj)
+    if order is not None:
+        known = status.licence.order
+        far = "heard" if known is None or known.id != order.id else known.state
+        by = f" by {order.by}" if order.by else ""
+        lines.append(f"Of its licence was asked{by}: {order.verb} ({far}).")
     if status.licence.leak:
         lines.append(f"A licence was not given back: {status.licence.leak}.")
     return msgspec.structs.replace(told, blockers=blockers, lines=tuple(lines))

@@ -136,6 +136,9 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
 
 def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
     path = sort.removeprefix("-")
+    if any(path == each or path.startswith(f"{each}.") for each in row.derived):
+        what = f"{path[:80]} is worked out when it is read; sort by something that is stored"
+        raise intake.invalid(("sort", what), reason="UnknownField")
     if path and getter(row.type, path) is None:
         known = ["metadata.name", *(column.path for column in row.columns)]
         what = f"{row.plural} have no {path[:80]!r}{intake.hint(path[:80], known)}"

@@ -52,7 +52,7 @@ async def drain(
         raise intake.invalid(("deadline", "must be in the future"))
 
     async def change(old: Worker) -> Admitted:
-        _alive(old)
+        alive(old)
         limit = DRAIN_SECONDS if old.spec.machine is None else old.spec.machine.limits.drain
         wanted = Drain(
             deadline=deadline or now + timedelta(seconds=limit),
@@ -114,7 +114,7 @@ async def change_drain(
         raise intake.invalid(("deadline", "must be in the future"))
 
     async def change(old: Worker) -> Admitted:
-        _alive(old)
+        alive(old)
         drain = old.spec.drain or _implied(old)
         if drain is None:
             raise Refused(f"nobody asked for {name!r} to be drained", reason="NotDraining")
@@ -338,7 +338,8 @@ def _empty(services: ServiceContext, worker: Worker) -> None:
         raise Refused(message, reason="HostsSessions")
 
 
-def _alive(worker: Worker) -> None:
+def alive(worker: Worker) -> None:
+    """Raise Refused (WorkerEnding) for a worker that has ended or ends."""
     if worker.status.phase in _ENDED:
         message = f"worker {worker.name!r} is {worker.status.phase}"
         raise Refused(message, reason="WorkerEnding")

@@ -23,6 +23,7 @@ class Answer(msgspec.Struct, frozen=True):
     after a launch. `refused` is the text of a launch, registration, claim or change of tags that
     was refused for good; `nodes_running` a deregistration refused because nodes run, `cloud_told`
     False one that only happened locally, `returned` one that the licence cloud knows of.
+    `later`: another licensing operation is under way, so nothing was asked.
     `telemetry` was set on this boot, unless `telemetry_refused` says why not. `tags` are the keys
     that the machine has now. `note` is for the event.
     """
@@ -31,6 +32,7 @@ class Answer(msgspec.Struct, frozen=True):
     machine: MachineStatus | None = None
     refused: str | None = None
     nodes_running: bool = False
+    later: bool = False
     cloud_told: bool = True
     returned: bool = False
     telemetry: bool | None = None

@@ -1,4 +1,4 @@
-"""What is due beside a worker's life cycle: a failed boot's console text, the machine's tags.
+"""What is due beside a worker's life cycle: console text of a failed boot or asked for, tags.
 
 Chores wait while a call is open or decided, and their errors never delay the worker.
 """
@@ -25,27 +25,38 @@ TAGGABLE = frozenset({"booting", "running", "stopping", "stopped"})
 
 def add(draft: Draft, step: Step) -> Step:
     """Return the step with what is due; `step` is what the life cycle decided on this draft."""
-    machine = draft.status.machine
     ended = draft.status.phase is P.TERMINATED
-    if step.action is not None or machine.id is None or ended or phases.observed(draft.worker):
+    if draft.status.machine.id is None or ended:
         return step
     reason = step.reason
     if draft.seen.console is not None:
-        read = format_instant(draft.now, "seconds")
-        draft.set(console=f"{_boot(draft.worker)}read {read}]\n{draft.seen.console}")
-        reason = reason or "console text kept of a failed boot"
-    tagged = _tags(draft)
-    return msgspec.structs.replace(
-        step, status=draft.status, reason=reason, action="tags" if tagged else None
-    )
+        reason = reason or _keep_console(draft, draft.seen.console)
+    step = msgspec.structs.replace(step, status=draft.status, reason=reason)
+    # Reading harms nobody; tags of what is not ours are its owner's.
+    if step.action is not None or phases.observed(draft.worker) or not _tags(draft):
+        return msgspec.structs.replace(step, status=draft.status)
+    return msgspec.structs.replace(step, status=draft.status, action="tags")
+
+
+def _keep_console(draft: Draft, text: str) -> str:
+    """Keep console text with when it was read; return why, for the event."""
+    read = format_instant(draft.now, "seconds")
+    asked = console_asked(draft.worker)
+    draft.set(console=f"{_boot(draft.worker)}read {read}]\n{text}")
+    if not asked:
+        return "console text kept of a failed boot"
+    draft.set(console_handled=draft.worker.spec.console_asked)
+    return "console text kept as was asked"
 
 
 def console_due(worker: Worker) -> bool:
-    """Tell whether to read the console text now: once for each boot that failed.
+    """Tell whether to read the console text now: when asked, and once for each boot that failed.
 
     It may help after a failed boot, and while a check fails.
     """
     shown = worker.status.machine
+    if shown.id is not None and worker.status.phase is not P.TERMINATED and console_asked(worker):
+        return True
     if shown.id is None or phases.observed(worker) or worker.status.phase is P.TERMINATED:
         return False
     if worker.status.console.startswith(_boot(worker)):
@@ -55,6 +66,12 @@ def console_due(worker: Worker) -> bool:
     found = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     failed = worker.status.phase is P.FAILED and found is not None
     return failed and found is not None and found.reason in FAILED_BOOT
+
+
+def console_asked(worker: Worker) -> bool:
+    """Tell whether somebody asked for the console text and has no answer yet."""
+    asked, handled = worker.spec.console_asked, worker.status.console_handled
+    return asked is not None and (handled is None or handled < asked)
 
 
 def _boot(worker: Worker) -> str:

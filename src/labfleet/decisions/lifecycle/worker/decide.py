@@ -24,6 +24,7 @@ from labfleet.decisions.lifecycle.worker import (
     external,
     hosting,
     idle_rule,
+    licence_orders,
     observed,
     outside,
     phases,
@@ -80,6 +81,7 @@ def _by_phase(draft: Draft) -> Step:
         draft.set(phase_since=draft.now)
     _note_machine(draft)
     alerts.note(draft)
+    licence_orders.wait(draft)
     origin = worker.spec.origin
     if origin is not None and phases.observed(worker):
         return observed.decide(draft, origin)

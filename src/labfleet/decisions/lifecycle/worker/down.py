@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from labfleet.decisions.lifecycle.worker import licence_orders, phases
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
-from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
     Action,
@@ -37,9 +37,13 @@ def unlicensing(draft: Draft) -> Step:
     if seen.licence is not None and surely_unregistered(licence):
         draft.drop(FINALIZER_LICENCE)
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
+        licence_orders.returned(draft)
         if phases.desire(draft.worker) == "Ready":
             return draft.go(P.READY_UNLICENSED, "licence returned")
         return draft.go(P.STOPPING, "licence returned")
+    staying = keep_licence(draft, stops=True)
+    if staying is not None:
+        return staying
     if draft.late(draft.limits.unlicense):
         leak(draft, f"licence not returned in time: {seen.trouble or licence.registration}")
         return draft.go(P.STOPPING, "licence leak recorded")
@@ -47,6 +51,28 @@ def unlicensing(draft: Draft) -> Step:
         return draft.stay("nodes still run: stopping them first", again=5.0, do="stop_labs")
     answers = seen.stage in {"ready", "not_ready"}  # without its core, too
     return draft.stay("returning the licence", again=5.0, do="deregister" if answers else None)
+
+
+def keep_licence(draft: Draft, *, stops: bool) -> Step | None:
+    """Return to service with the licence: an order was taken back, or cannot be carried out.
+
+    `stops`: what runs there and is no session's may be stopped, when the order says so. A worker
+    that leaves is another matter: its licence goes back, or counts as leaked.
+    """
+    if licence_orders.kept(draft):
+        return draft.go(P.READY, "the licence is kept")
+    order, licence = licence_orders.stays(draft), draft.status.licence
+    if order is None:
+        return None
+    if draft.answer.nodes_running and not (stops and order.force):
+        told = "nodes run that are no session's"
+        told += "; --force stops them" if stops else ": those of others are never stopped"
+    elif draft.late(draft.limits.unlicense):
+        told = f"not returned in time: {draft.seen.trouble or licence.registration}"
+    else:
+        return None
+    licence_orders.refuse(draft, told)
+    return draft.go(P.READY, f"the licence is kept: {told}")
 
 
 def _held(draft: Draft, limit: int) -> bool:
@@ -159,7 +185,8 @@ def _forget_machine(draft: Draft) -> None:
 
     A leak of the old machine has its own object, and its console text says why it is gone.
     """
-    draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=LicenceStatus(), conditions=())
+    kept = LicenceStatus(order=draft.status.licence.order)
+    draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=kept, conditions=())
     draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
     draft.set(ready_since=None, empty_since=None)
 

@@ -272,7 +272,7 @@ def note_server(draft: Draft) -> None:
         known = draft.status.licence
         draft.set(
             licence=msgspec.structs.replace(
-                seen.licence, leak=known.leak, renewed_at=known.renewed_at
+                seen.licence, leak=known.leak, renewed_at=known.renewed_at, order=known.order
             )
         )
     if seen.capacity is not None:
@@ -310,10 +310,19 @@ def seen_twice(draft: Draft) -> bool:
 
 
 def wants_licence(draft: Draft) -> bool:
-    """Tell whether a licence is to be taken, and can be."""
-    machine = draft.worker.spec.machine
-    auto = machine is not None and machine.auto_license
-    return auto and draft.seen.has_token and not seen_twice(draft)
+    """Tell whether a licence is to be taken, and can be.
+
+    An order that is open is carried out beside the sessions, and after one that was refused people
+    are asked first: a registration that fails here ends the worker.
+    """
+    machine, order = draft.worker.spec.machine, draft.worker.spec.licence
+    wanted = machine is not None and machine.auto_license
+    if order is not None and order.licensed is not None:
+        known = draft.status.licence.order
+        wanted = (
+            order.licensed and known is not None and (known.id, known.state) == (order.id, "done")
+        )
+    return wanted and draft.seen.has_token and not seen_twice(draft)
 
 
 def must_return_licence(draft: Draft) -> bool:

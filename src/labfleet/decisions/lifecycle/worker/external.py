@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from labfleet.decisions.lifecycle.worker import down, hosting, licence_orders, phases
 from labfleet.decisions.lifecycle.worker import health as worker_health
-from labfleet.decisions.lifecycle.worker import hosting, phases
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
@@ -134,9 +134,13 @@ def _unlicensing(draft: Draft) -> Step:
     if seen.licence is not None and surely_unregistered(draft.status.licence):
         draft.drop(FINALIZER_LICENCE)
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
+        licence_orders.returned(draft)
         if phases.desire(draft.worker) == "Ready":
             return draft.go(P.READY_UNLICENSED, "licence returned")
         return _end(draft)
+    staying = down.keep_licence(draft, stops=False)
+    if staying is not None:
+        return staying
     if draft.late(draft.limits.unlicense):
         leak(draft, f"licence not returned in time: {seen.trouble or 'nodes of others run'}")
         return _end(draft)

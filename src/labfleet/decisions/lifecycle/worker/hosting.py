@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle.worker import health as worker_health
-from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker import licence_orders, phases
 from labfleet.decisions.lifecycle.worker.draft import (
     TOLERATED_CHECKS,
     Action,
@@ -26,6 +26,8 @@ from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 RENEW_EVERY = timedelta(days=1)
+ORDER_SECONDS = 5.0
+"""How soon to look again while somebody waits for what was asked of the licence."""
 
 
 def _check_health(draft: Draft) -> None:
@@ -84,21 +86,31 @@ def hosting(draft: Draft) -> Step:
         return draft.go(P.DRAINING, "draining at once: the provider takes the machine back")
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
-    chore = _chore(draft)
+    order = licence_orders.judge(draft) if _answers(draft) else None
+    chore = _chore(draft, order)
+    # Not of a server that does not answer: its failed looks are counted, a poll apart.
+    soon = _answers(draft) and licence_orders.under_way(draft)
+    again = min(seen.poll, ORDER_SECONDS) if soon else seen.poll
     if seen.sessions > 0:
-        told = f"hosts {_sessions(seen.sessions)}"
-        return draft.go(P.ACTIVE, told, again=draft.seen.poll, do=chore)
-    return draft.go(resting(draft), "ready", again=draft.seen.poll, do=chore)
+        return draft.go(P.ACTIVE, f"hosts {_sessions(seen.sessions)}", again=again, do=chore)
+    return draft.go(resting(draft), "ready", again=again, do=chore)
 
 
-def _chore(draft: Draft) -> Action | None:
-    """Return a chore for a server that answers: the telemetry opt-in, or a licence renewal."""
+def _answers(draft: Draft) -> bool:
+    ready = draft.seen.stage == "ready" and not draft.seen.trouble
+    return ready and draft.worker.spec.machine is not None
+
+
+def _chore(draft: Draft, order: Action | None) -> Action | None:
+    """Return a chore for a server that answers: the telemetry opt-in, or a call for its licence."""
     machine, licence = draft.worker.spec.machine, draft.status.licence
-    if machine is None or draft.seen.stage != "ready" or draft.seen.trouble:
+    if machine is None or not _answers(draft):
         return None
     known = draft.status.cml
     if known.boot is not None and known.telemetry is not machine.cml.enable_telemetry:
         return "telemetry"
+    if order is not None:
+        return order
     if draft.seen.paused:
         return None
     expiring = conditions.is_true(draft.status.conditions, WorkerCondition.LICENCE_EXPIRING)
@@ -171,6 +183,8 @@ def draining(draft: Draft) -> Step:
         return draft.stay(message, again=10.0)
     draft.fact(WorkerCondition.DRAINED, "True", WorkerReason.EMPTY)
     if phases.desire(draft.worker) == "Ready":
+        if phases.returning(draft.worker):
+            return draft.go(P.UNLICENSING, "returning the licence, as was asked")
         return draft.stay("drained", again=draft.seen.poll)
     if parking.auto_stopped(draft.worker) and not _still_unused(draft):
         return draft.stay("an idle stop waits until the server says that nothing runs", again=5.0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Status
-from labfleet.resources.worker import Health, Worker, WorkerPhase
+from labfleet.resources.worker import Health, LicenceOrder, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
@@ -31,7 +31,7 @@ EDGES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
     P.DRAINING: frozenset(
         {P.READY, P.ACTIVE, P.READY_UNLICENSED, P.UNLICENSING, P.STOPPING, P.FAILED},
     ),
-    P.UNLICENSING: frozenset({P.READY_UNLICENSED, P.STOPPING, P.FAILED}),
+    P.UNLICENSING: frozenset({P.READY_UNLICENSED, P.READY, P.STOPPING, P.FAILED}),
     P.STOPPING: frozenset({P.STOPPED, P.TERMINATING_EC2, P.FAILED}),
     P.STOPPED: frozenset({P.STARTING, P.TERMINATING_EC2, P.FAILED}),
     P.TERMINATING_EC2: frozenset({P.TERMINATED, P.FAILED}),
@@ -105,8 +105,42 @@ def desire(worker: Worker) -> str:
     return "Terminated" if worker.deleting else worker.spec.desired
 
 
+def open_order(worker: Worker) -> LicenceOrder | None:
+    """Return what was asked of its licence and is neither done nor refused yet."""
+    order, known = worker.spec.licence, worker.status.licence.order
+    if order is None:
+        return None
+    over = known is not None and known.id == order.id and known.state in {"done", "refused"}
+    return None if over else order
+
+
+def returning(worker: Worker) -> bool:
+    """Tell whether its licence is to go back although the worker stays: CML does that empty only."""
+    order, licence = open_order(worker), worker.status.licence
+    if order is None or order.verb == "renew":
+        return False
+    held = licence.registered is True or licence.registration == "IN_PROGRESS"
+    if order.verb == "deregister":
+        return held
+    wanted = worker.spec.licensing
+    other = wanted is not None and licence.product not in {None, wanted.product}
+    return other and licence.registered is True
+
+
+def forced(worker: Worker, now: datetime) -> bool:
+    """Tell whether the sessions there are to be ended now: a drain's deadline, or an order."""
+    drain, order = worker.spec.drain, open_order(worker)
+    late = drain is not None and drain.force and now >= drain.deadline
+    return late or (order is not None and order.force and returning(worker))
+
+
 def drain_wanted(worker: Worker) -> bool:
-    """Tell whether to drain the worker: a drain was requested, or it shall stop or end."""
+    """Tell whether to empty the worker: to leave, or for its licence to go back."""
+    return leaving(worker) or returning(worker)
+
+
+def leaving(worker: Worker) -> bool:
+    """Tell whether the worker goes: a drain was requested, or it shall stop or end."""
     asked = worker.spec.drain is not None or desire(worker) != "Ready"
     serves = worker.status.phase in HOSTING | {P.DRAINING}
     return asked or (serves and interrupted(worker.status.conditions))

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
+from labfleet.decisions.lifecycle.worker import licence_orders
 from labfleet.decisions.lifecycle.worker.calls import MISMATCH, Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import SOON, Draft, P, Step
 from labfleet.kernel import errors
@@ -167,6 +168,7 @@ def _note(draft: Draft, kind: str, answer: Answer) -> None:
         draft.set(phase_since=draft.now)
     if kind == "renew":
         draft.set(licence=msgspec.structs.replace(draft.status.licence, renewed_at=draft.now))
+    licence_orders.answered(draft, kind, answer)
     if kind == "tags":
         _tagged(draft, answer)
     if answer.telemetry is not None:

@@ -1,0 +1,58 @@
+"""What is worked out of a session when it is read: where its lab is reached, for whom."""
+
+from __future__ import annotations
+
+import msgspec
+
+from labfleet.decisions import reach
+from labfleet.resources import refs
+from labfleet.resources.session import Session, SessionAccess
+from labfleet.resources.worker import Worker
+from labfleet.service.core.access import Principal
+from labfleet.service.core.roles import Role
+from labfleet.service.core.views import Sources
+
+ALL = "all"
+
+
+def sight(sources: Sources, principal: Principal) -> str:
+    """Return how much the caller sees of where labs are reached: nothing, ports, all."""
+    limited = principal.role is Role.USER
+    return sources.settings.now().access.user_sees if limited else ALL
+
+
+def view(sources: Sources, principal: Principal, session: Session) -> Session:
+    """Return the session with `status.access` as far as the caller may see it."""
+    if session.status.phase not in reach.UP:
+        return session
+    cache = sources.cache
+    found = reach.access(
+        session, cache.find(refs.worker_of(session)), cache.find(refs.definition_of(session))
+    )
+    if found is None:
+        return session
+    shown = _limited(found, sight(sources, principal))
+    return msgspec.structs.replace(
+        session, status=msgspec.structs.replace(session.status, access=shown)
+    )
+
+
+def _limited(found: SessionAccess, much: str) -> SessionAccess:
+    if much == "nothing":
+        return SessionAccess(message="not shown to you here (setting access.userSees)")
+    if much == "ports":
+        return msgspec.structs.replace(found, cml_url=None, lab_url=None, lab_user=None)
+    return found
+
+
+def moved(old: Worker | None, new: Worker | None) -> bool:
+    """Tell whether a worker's change changes where the labs on it are reached."""
+    return _place(old) != _place(new)
+
+
+def _place(worker: Worker | None) -> tuple[object, ...]:
+    if worker is None or worker.spec.machine is None:
+        return ()
+    shown, cml = worker.status.machine, worker.spec.machine.cml
+    addresses = (shown.public_address, shown.private_address, cml.api_base_url, cml.port)
+    return (shown.id, shown.state, *addresses)
