@@ -33,6 +33,19 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | {
+        f"/{place}": "a token may come in X-API-Key, as upstream 002's programs send it"
+        for place in ("components/securitySchemes/apiKey", "security")
+    }
+    | {
+        f"/components/schemas/ImportBody/{name}": "an import takes upstream 002's body"
+        for name in (
+            "properties/aws_instance_id",
+            "properties/instance_id",
+            "properties/template",
+            "required",
+        )
+    }
+    | {
         f"/components/schemas/{place}": "a pool's phase has a date of its own"
         for place in (
             "Pool/properties/status/default/phaseSince",

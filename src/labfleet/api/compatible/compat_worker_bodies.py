@@ -120,8 +120,13 @@ class TagsBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class ImportBody(SeedRecord, frozen=True, kw_only=True):
-    """An instance to take over by its id."""
+    """An instance to take over by its id: `aws_instance_id` (upstream 002) or `instance_id`.
 
-    instance_id: Text
-    template: Text
+    Without a template it is that of the settings (`discovery.template`), as for what discovery
+    finds.
+    """
+
+    aws_instance_id: Text | None = None
+    instance_id: Text | None = None
+    template: Text | None = None
     name: Text | None = None

@@ -43,7 +43,10 @@ def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
             _describe(operation, routes[operation["operationId"]])
     paths["components"] = {
         "schemas": components,
-        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        },
         "responses": {
             "Problem": {
                 "description": "What went wrong (RFC 9457)",
@@ -51,7 +54,7 @@ def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
             }
         },
     }
-    paths["security"] = [{"bearer": []}]
+    paths["security"] = [{"bearer": []}, {"apiKey": []}]
     paths["paths"] = {_path(path): value for path, value in paths["paths"].items()}
     return paths
 
