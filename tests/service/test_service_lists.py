@@ -12,6 +12,7 @@ from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import MachineStatus
 from labfleet.service.reads import listing
 from labfleet.service.reads.listing import Query
 
@@ -133,3 +134,55 @@ async def test_a_list_has_everything_written_before_it(world: World):
         page = await listing.listed(world.services, ADMIN, ROW, Query())
         assert page.total == n + 1
         assert page.at.revision >= page.items[-1].revision
+
+
+WORKERS = KINDS["Worker"]
+
+
+async def tagged(world: World, *tags: str, **query) -> list[str]:
+    """Return the names of the workers that a list by tags shows."""
+    asked = Query(tags=tags, **query)
+    page = await listing.listed(world.services, ADMIN, WORKERS, asked)
+    assert page.total == len(page.items) or query
+    return [each.name for each in page.items]
+
+
+@pytest.mark.asyncio
+async def test_workers_are_listed_by_the_tags_that_ec2_shows(world: World):
+    """All given tags must be there; a key alone takes any value; unknown tags are no tags."""
+    await world.template()
+    shown = {
+        "a": {"course": "net", "Name": "x=y", "team/a": "two words"},
+        "b": {"course": "sec", "Name": ""},
+        "c": {},
+        "static": None,
+    }
+    for name, tags in shown.items():
+        made = await world.make("Worker", name, {"template": "metal"})
+        await world.status(made, machine=MachineStatus(id=f"i-{name}", tags_seen=tags))
+    assert await tagged(world, "course=net") == ["a"]
+    assert await tagged(world, "course") == ["a", "b"]
+    assert await tagged(world, "course", "Name=x=y", "team/a=two words") == ["a"]
+    assert await tagged(world, "Name=") == ["b"]
+    assert await tagged(world, "course=NET") == []
+    assert await tagged(world, "course=net", "course=sec") == []
+    assert await tagged(world, "course", filters=(("phase", "PENDING"),)) == ["a", "b"]
+
+
+@pytest.mark.asyncio
+async def test_tags_are_bounded_and_only_workers_have_any(world: World):
+    """A refusal names the parameter; a cursor belongs to the tags that it was made with."""
+    await world.template()
+    for tags in (("=x",), ("",), ("k" * 401,), ("k",) * 51):
+        with pytest.raises(errors.Invalid) as caught:
+            await tagged(world, *tags)
+        assert caught.value.problems[0][0] == "tag"
+    with pytest.raises(errors.Invalid, match="tag"):
+        await listing.listed(world.services, ADMIN, ROW, Query(tags=("a=b",)))
+    for name in ("a", "b"):
+        made = await world.make("Worker", name, {"template": "metal"})
+        await world.status(made, machine=MachineStatus(tags_seen={"k": "v"}))
+    first = await listing.listed(world.services, ADMIN, WORKERS, Query(tags=("k",), limit=1))
+    with pytest.raises(errors.Invalid):
+        await tagged(world, "k=v", cursor=first.next)
+    assert await tagged(world, "k", cursor=first.next) == ["b"]

@@ -104,7 +104,8 @@ class MachineStatus(Record, frozen=True, kw_only=True):
 
     `id` is the provider's name for it. `host_check` and `machine_check` are the provider's own
     checks. `absent_since` holds the patience of facts/aws.md#absence: a machine is gone only after
-    two complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set.
+    two complete looks a minute apart say so. `tags` are the keys of `spec.tags` that we set,
+    `tags_seen` all that the provider shows, at most 50; null where machines have none (static).
     """
 
     id: str | None = None
@@ -122,3 +123,4 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     events: tuple[ScheduledEvent, ...] = ()
     state_reason: str | None = None
     tags: tuple[str, ...] = ()
+    tags_seen: dict[str, str] | None = None

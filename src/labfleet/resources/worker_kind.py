@@ -280,6 +280,7 @@ KIND = Kind(
         "MESSAGE=status.message*",
     ),
     filters=filters("phase=status.phase", "pool=spec.pool"),
+    tags="status.machine.tagsSeen",
     frozen=("track", "pool", "template", "machine", "origin"),
     amounts=(("machine.capacity", True),),
     conditions=WorkerCondition,

@@ -37,6 +37,12 @@ Before = Annotated[
     QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
 ]
 Filter = Annotated[str | None, QueryParameter(description="Only these; several with commas.")]
+Tag = Annotated[
+    list[str] | None,
+    QueryParameter(
+        name="tag", description="A tag as the provider shows it, KEY=VALUE or KEY; repeats."
+    ),
+]
 Handler = Callable[..., Awaitable[dict[str, Any]]]
 ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
 """Filters that the list of every kind takes; one that the kind does not declare is refused."""
@@ -95,8 +101,14 @@ def _with_filters(row: Kind, handler: Handler) -> Handler:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Filter)
         for name in names
     ]
+    named: dict[str, Any] = dict.fromkeys(names, Filter)
+    if row.tags:
+        more.append(
+            inspect.Parameter("tag", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Tag)
+        )
+        named["tag"] = Tag
     typed = {key: each for key, each in handler.__annotations__.items() if key != "given"}
-    handler.__annotations__ = {**typed, **dict.fromkeys(names, Filter)}
+    handler.__annotations__ = {**typed, **named}
     handler.__signature__ = signature.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
     return handler
 
@@ -115,12 +127,14 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
-        **given: str | None,
+        **given: Any,
     ) -> dict[str, Any]:
+        tags = given.pop("tag", None) or ()
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
             filters=tuple((name, value) for name, value in given.items() if value is not None),
+            tags=tuple(tags),
             sort=sort,
             limit=limit,
             cursor=cursor,

@@ -31,16 +31,22 @@ from labfleet.service.kinds import indices
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
+TAGS_LIMIT = 50
+TAG_LIMIT = 400
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends."""
+    """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends.
+
+    `tags` are `key=value`, or `key` with any value; all must be there, as the provider shows them.
+    """
 
     namespace: str | None = None
     selector: str = ""
     filters: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
     sort: str = ""
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
@@ -122,6 +128,8 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
             raise intake.invalid((name, f"{row.plural} cannot be filtered by {name}"))
         tests.append((read, frozenset(value.split(","))))
 
+    tagged = _tagged(row, query.tags)
+
     def wanted(obj: Resource) -> bool:
         if query.namespace is not None and obj.metadata.namespace != query.namespace:
             return False
@@ -129,9 +137,29 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
             return False
         if parsed and not selectors.matches(parsed, obj.metadata.labels):
             return False
-        return all(read(obj) in values for read, values in tests)
+        return all(read(obj) in values for read, values in tests) and tagged(obj)
 
     return wanted
+
+
+def _tagged(row: Kind, tags: tuple[str, ...]) -> Callable[[Resource], bool]:
+    """Return the judgement by tags; what has unknown tags has none of them for sure."""
+    if not tags:
+        return lambda _: True
+    read = getter(row.type, row.tags) if row.tags else None
+    if read is None:
+        raise intake.invalid(("tag", f"{row.plural} have no tags"))
+    if len(tags) > TAGS_LIMIT or max(map(len, tags)) > TAG_LIMIT:
+        raise intake.invalid(("tag", f"at most {TAGS_LIMIT} of {TAG_LIMIT} characters"))
+    if not all(tag.partition("=")[0] for tag in tags):
+        raise intake.invalid(("tag", "give KEY=VALUE, or KEY for any value"))
+    pairs = [tag.partition("=") for tag in tags]
+
+    def tagged(obj: Resource) -> bool:
+        has = read(obj) or {}
+        return all(key in has and (not given or has[key] == value) for key, given, value in pairs)
+
+    return tagged
 
 
 def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
@@ -197,7 +225,7 @@ def _first(pair: tuple[Any, Resource]) -> Any:
 
 def _mark(caller: Caller, row: Kind, query: Query) -> str:
     owner = access.only_owner(caller.principal, row.name) or ""
-    said = (query.namespace or "", query.selector, query.sort, owner)
+    said = (query.namespace or "", query.selector, query.sort, owner, *query.tags)
     return ids.digest(row.name, *said, *(f"{name}={value}" for name, value in query.filters))[:16]
 
 
