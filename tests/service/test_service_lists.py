@@ -11,8 +11,10 @@ import pytest
 from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.machine import MachineStatus
+from labfleet.resources.session import SessionPhase
 from labfleet.service.reads import listing
 from labfleet.service.reads.listing import Query
 
@@ -186,3 +188,25 @@ async def test_tags_are_bounded_and_only_workers_have_any(world: World):
     with pytest.raises(errors.Invalid):
         await tagged(world, "k=v", cursor=first.next)
     assert await tagged(world, "k", cursor=first.next) == ["b"]
+
+
+@pytest.mark.asyncio
+async def test_workers_sort_by_what_is_only_worked_out(world: World):
+    """The share that is promised is in no stored object, and orders the list all the same."""
+    await world.template()
+    await world.definition()
+    for name, cpus in (("a", 1), ("b", 3), ("c", 2), ("d", None)):
+        made = await world.make("Worker", name, {"template": "metal"})
+        if cpus is None:
+            continue
+        await world.status(made, capacity=Amounts(cpu_milli=4000))
+        held = Reservation(
+            holder=name, amounts=Amounts(cpu_milli=cpus * 1000), start=world.clock.now()
+        )
+        session = await world.session(f"s-{name}")
+        await world.status(session, phase=SessionPhase.RUNNING, worker=name, reservation=held)
+    for sign, wanted in (("", ["a", "c", "b", "d"]), ("-", ["b", "c", "a", "d"])):
+        asked = Query(sort=f"{sign}status.allocation.percent.cpu")
+        page = await listing.listed(world.services, ADMIN, WORKERS, asked)
+        assert [each.name for each in page.items] == wanted
+        assert page.items[-1].status.allocation.available is None

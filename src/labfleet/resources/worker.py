@@ -169,6 +169,34 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     renewed_at: datetime | None = None
 
 
+class Shares(Record, frozen=True, kw_only=True):
+    """Percent of each dimension, with one digit; null where there is none to have, or it is unknown.
+
+    More than 100 while more is promised than there is (condition OverCommitted).
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    storage: float | None = None
+    nodes: float | None = None
+    labs: float | None = None
+    ports: float | None = None
+    network: float | None = None
+
+
+class Allocation(Record, frozen=True, kw_only=True):
+    """What is promised of a worker's capacity: the most at any instant from now on.
+
+    `available` is what no session has been promised, null while the capacity is unknown; whether
+    sessions are taken at all says the condition AcceptingLabs. What is *used* is measured
+    (telemetry), and is another thing.
+    """
+
+    reserved: Amounts = Amounts()
+    available: Amounts | None = None
+    percent: Shares = Shares()
+
+
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
@@ -177,6 +205,11 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
     `console` is the end of the machine's console text, fetched once after a failed boot.
+    `provisioning_started_at` and `provisioning_ended_at` bound the newest launch: from asking for a
+    machine until it runs, or was given up. `failed_check_at` is when a check of CML last failed,
+    told while checks fail (up to the thousandth in a row). `allocation` and `last_health_check_at`,
+    when CML was last asked, well or not, are worked out when workers are read or listed, and null
+    in events and in replies to changes.
     """
 
     phase: WorkerPhase = WorkerPhase.PENDING
@@ -191,11 +224,16 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     idle: IdleStatus = IdleStatus()
     console: str = ""
     capacity: Amounts | None = None
+    allocation: Allocation | None = None
     foreign_ports: tuple[str, ...] = ()
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None
     ready_since: datetime | None = None
+    provisioning_started_at: datetime | None = None
+    provisioning_ended_at: datetime | None = None
+    failed_check_at: datetime | None = None
+    last_health_check_at: datetime | None = None
     message: str = ""
     errors: int = 0
     observed_generation: int = 0

@@ -20,6 +20,7 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
@@ -72,6 +73,9 @@ async def detail(
         obj: Resource | None = await lookup.found(services, caller, row.type, name, namespace)
     except errors.Gone:
         found, obj = None, None
+    show = None if obj is None else TABLE[row.name].shown
+    if show is not None:
+        obj = show(services, obj)
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
     meant = uid or ("" if obj is None else obj.metadata.uid)

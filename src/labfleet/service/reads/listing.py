@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +26,7 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.service.core import access, intake
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 
@@ -83,13 +84,23 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
     await services.fresh()
     at = services.cache.cursor
     assert at is not None  # noqa: S101 - fresh() returns after the first list
-    matching = [obj for obj in _candidates(services, caller, row, query) if wanted(obj)]
+    rules = TABLE[row.name]
+
+    def show(obj: Resource) -> Resource:
+        return obj if rules.shown is None else cast("Resource", rules.shown(services, obj))
+
+    early = query.sort.removeprefix("-").startswith(rules.derived)
+    matching = [
+        show(obj) if early else obj
+        for obj in _candidates(services, caller, row, query)
+        if wanted(obj)
+    ]
     ordered = [(order(obj), obj) for obj in matching]
     if after is not None:
         floor = _sort_key(after, descends=query.sort.startswith("-"))
         ordered = [pair for pair in ordered if pair[0] > floor]
     page = heapq.nsmallest(query.limit + 1, ordered, key=_first)
-    items = tuple(obj for _, obj in page[: query.limit])
+    items = tuple(obj if early else show(obj) for _, obj in page[: query.limit])
     more = None
     if len(page) > query.limit:
         more = _text(mark, _value(row, query.sort, items[-1]), items[-1])

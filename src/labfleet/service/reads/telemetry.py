@@ -13,10 +13,10 @@ from labfleet.resources import alerts, fleet_alerts
 from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.telemetry import ProviderPoint, Sample
-from labfleet.resources.worker import Health, Worker, WorkerPhase
+from labfleet.resources.worker import Allocation, Health, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, worker_allocation
 from labfleet.service.reads.raised import standing
 
 LISTED = 1000
@@ -67,11 +67,12 @@ class Reading(Record, frozen=True, kw_only=True):
     provider: ProviderReading = ProviderReading()
     unknown: dict[str, str] = {}
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    allocation: Allocation = Allocation()
     sample: Sample | None = None
 
 
 class Vitals(Record, frozen=True, kw_only=True):
-    """One worker in the list of all: its numbers and how many alerts of it are raised."""
+    """One worker in the list of all: its numbers, what is promised of it, which alerts are raised."""
 
     worker: str
     namespace: str = DEFAULT_NAMESPACE
@@ -80,6 +81,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     sessions: int
     alerts: tuple[str, ...] = ()
     numbers: dict[str, vitals.Number] = {}
+    allocation: Allocation = Allocation()
 
 
 async def newest(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Reading:
@@ -92,6 +94,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
     """Return the newest numbers of a worker, whichever process measured them."""
     sample, shown = services.samples.newest(worker.key), worker.status.machine
     numbers = numbers_of(services, worker)
+    promised = worker_allocation.of(services.cache, worker, services.clock.now())
     provider = ProviderReading(
         state=shown.state,
         system_check=shown.host_check,
@@ -107,6 +110,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
             health=worker.status.health,
             numbers=numbers,
             provider=provider,
+            allocation=promised,
         )
     age = max(services.clock.now() - sample.at, timedelta(0))
     fresh = age <= services.sample_life()
@@ -119,6 +123,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
         health=worker.status.health,
         numbers=numbers,
         provider=provider,
+        allocation=promised,
         unknown=unknown(sample) if fresh else {},
         sample=sample if fresh else None,
     )
@@ -140,6 +145,7 @@ async def all_vitals(services: ServiceContext, caller: Caller) -> tuple[tuple[Vi
             sessions=_bound(services, each),
             alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
             numbers=numbers_of(services, each),
+            allocation=worker_allocation.of(services.cache, each, services.clock.now()),
         )
         for each in services.cache.by(indices.WORKERS_LIVING, True)
     ]
