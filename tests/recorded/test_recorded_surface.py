@@ -57,16 +57,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "provisioningStartedAt",
         )
     }
-    | {
-        place: "upstream 002's routes answer its flat worker"
-        for place in (
+    | dict.fromkeys(
+        (
             "/components/schemas/FlatWorkers",
             "/paths/~api~internal~workers/get/responses/200",
             "/paths/~api~internal~workers/get/summary",
             "/paths/~api~internal~workers~{id}/get/responses/200",
             "/paths/~api~internal~workers~{id}/get/summary",
-        )
-    }
+        ),
+        "upstream 002's routes answer its flat worker",
+    )
     | {"/paths/~api~v1~workers/get/parameters": "workers are listed by the tags that EC2 shows"}
     | {
         f"/components/schemas/ImportBody/{name}": "an import takes upstream 002's body"
