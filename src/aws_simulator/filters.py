@@ -131,6 +131,9 @@ INSTANCES: dict[str, Reader] = {
     "root-device-name": _one("root_device_name"),
     "root-device-type": _one("root_device_type"),
     "source-dest-check": lambda seen: (flag(seen.instance.source_dest_check),),
+    "spot-instance-request-id": lambda seen: (
+        str(getattr(seen.instance, "spot_instance_request_id", "")),
+    ),
     "state-reason-code": _of(lambda seen: seen.instance.state_reason.code),
     "state-reason-message": _of(lambda seen: seen.instance.state_reason.message),
     "subnet-id": lambda seen: [] if seen.gone else [str(seen.instance.subnet_id)],

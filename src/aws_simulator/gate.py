@@ -15,7 +15,7 @@ from typing import Any
 
 from moto.ec2.exceptions import EC2ClientError
 
-from aws_simulator import callers, checks, existence, faults, images, listing, stubs
+from aws_simulator import callers, checks, existence, faults, images, listing, paging, stubs
 from aws_simulator.calls import (
     Call,
     Environ,
@@ -155,6 +155,7 @@ class Gate:
         objection = checks.check(call.action, call.form)
         if objection is not None:
             raise Refusal(*objection)
+        paging.check(call)
         backend = images.backend_of(call.region, call.account)
         with self.world.lock:
             existence.check(self.world, call, backend)
@@ -200,6 +201,8 @@ class Gate:
     def _moto(self, call: Call, environ: Environ) -> Reply:
         try:
             reply = run_inner(self.inner, environ)
+        except Refusal:
+            raise
         except NotImplementedError as error:
             return error_reply(call, 400, "InvalidParameterValue", str(error))
         except ValueError as error:

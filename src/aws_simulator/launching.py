@@ -11,7 +11,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 from moto.ec2.models.instances import Instance
 
-from aws_simulator import addresses, outside_acts
+from aws_simulator import addresses, outside_acts, spot
 from aws_simulator.active import ORIGINALS, world
 from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import Launch
@@ -101,6 +101,10 @@ def _launch(  # noqa: PLR0917 - moto's own arguments
     except Exception:
         _roll_back(self, [name for name in self.reservations if name not in before])
         raise
+    if kwargs.get("instance_market_options"):
+        tags = dict(kwargs.get("tags", {}).get("spot-instances-request", {}))
+        for instance in reservation.instances:
+            spot.request_of(self, instance, tags)
     return reservation
 
 

@@ -4,19 +4,17 @@ A page counts instances, in the order of their launch; its token names the last 
 between pages repeats or skips none. Callers hold no lock; the world is locked here.
 """
 
-import base64
-import binascii
 from typing import Any
 
 from aws_simulator import filters, writer
 from aws_simulator.calls import Call, Refusal, Reply
+from aws_simulator.paging import number_of, token_of
 from aws_simulator.seen import ShownInstance, see
 from aws_simulator.world import World
 
 PAGE = 1000
 LEAST = 5
 STATUS_IDS = 100
-PREFIX = "after-"
 
 
 def describe_instances(world: World, call: Call, backend: Any) -> Reply:
@@ -52,13 +50,13 @@ def _page(
     found = _named(world, call, backend, now) if call.instance_ids else _all(world, backend, now)
     rule = world.request.rule
     if rule is not None and rule.fault == "empty_page":
-        return [], _token(after)
+        return [], token_of(after)
     page: list[ShownInstance] = []
     for seen in found:
         if seen.machine.number <= after or not filters.passes(seen, chosen):
             continue
         if len(page) == size:
-            return _unsteady(world, page), _token(page[-1].machine.number)
+            return _unsteady(world, page), token_of(page[-1].machine.number)
         page.append(seen)
     return _unsteady(world, page), None
 
@@ -71,23 +69,7 @@ def _bounds(call: Call) -> tuple[int, int]:
     if text is not None and not (text.isdecimal() and LEAST <= int(text) <= PAGE):
         message = f"Value ( {text} ) for parameter maxResults is invalid: 5..1000"
         raise Refusal(400, "InvalidParameterValue", message)
-    return (int(text) if text else PAGE), _number(call.form.get("NextToken"))
-
-
-def _token(number: int) -> str:
-    return base64.urlsafe_b64encode(f"{PREFIX}{number}".encode()).decode()
-
-
-def _number(token: str | None) -> int:
-    if not token:
-        return 0
-    try:
-        text = base64.urlsafe_b64decode(token.encode()).decode()
-    except (binascii.Error, ValueError):
-        text = ""
-    if not text.startswith(PREFIX) or not text.removeprefix(PREFIX).isdecimal():
-        raise Refusal(400, "InvalidNextToken", "The page token is not valid.")
-    return int(text.removeprefix(PREFIX))
+    return (int(text) if text else PAGE), number_of(call.form.get("NextToken"))
 
 
 def _all(

@@ -26,6 +26,9 @@ from aws_simulator.world import World
 QUERIES_LIMIT = 500
 STATISTICS_LIMIT = 1440
 NAMESPACE = "AWS/EC2"
+METRICS_PAGE = 500
+# Series without a point for two weeks are not listed; RecentlyActive asks for three hours.
+RECENT, FORGOTTEN = 3 * 3600.0, 14 * 86400.0
 BASIC, DETAILED = 300, 60
 QUERY_ID = re.compile(r"[a-z][a-zA-Z0-9_]*")
 UNITS = {
@@ -114,6 +117,59 @@ def get_metric_statistics(self: Any) -> ActionResult:
         points.append(point | {name: _aggregate(name, values) for name in wanted})
     points.sort(key=lambda point: zlib.crc32(str(point["Timestamp"]).encode()))
     return ActionResult({"Label": stat.metric, "Datapoints": points})
+
+
+def list_metrics(self: Any) -> ActionResult:
+    """Answer ListMetrics with the model's series too; the drop-in for moto's method."""
+    params = self._get_params()
+    put = self.cloudwatch_backend.get_all_metrics()
+    theirs = [
+        {
+            "Namespace": str(datum.namespace),
+            "MetricName": str(datum.name),
+            "Dimensions": [{"Name": d.name, "Value": d.value} for d in datum.dimensions],
+        }
+        for datum in put
+    ]
+    recent = params.get("RecentlyActive") == "PT3H"
+    ours = _modelled(self.current_account, self.region, RECENT if recent else FORGOTTEN)
+    found = {repr(row): row for row in [*ours, *theirs] if _wanted(row, params)}
+    rows = [found[key] for key in sorted(found)]
+    begin = params.get("NextToken") or "0"
+    if not begin.isdecimal():
+        raise ValidationError("NextToken is not valid.")
+    following = int(begin) + METRICS_PAGE
+    page = rows[int(begin) : following]
+    return ActionResult(
+        {
+            "Metrics": page,
+            "NextToken": str(following) if following < len(rows) else None,
+        }
+    )
+
+
+def _modelled(account: str, region: str, age: float) -> Iterator[dict[str, Any]]:
+    """Yield the series that have data not older than `age` seconds."""
+    here = world()
+    until = here.clock.now()
+    for instance_id, instance in list(here.instances.items()):
+        backend = instance.ec2_backend
+        if (str(backend.account_id), str(backend.region_name)) != (account, region):
+            continue
+        for name in UNITS:
+            stat = Stat(name, instance_id, "Average", BASIC)
+            if next(_bins(here, stat, until - age, until), None) is not None:
+                dimensions = [{"Name": "InstanceId", "Value": instance_id}]
+                yield {"Namespace": NAMESPACE, "MetricName": name, "Dimensions": dimensions}
+
+
+def _wanted(row: dict[str, Any], params: dict[str, Any]) -> bool:
+    """Tell whether a series passes the request's filters; a dimension may come without value."""
+    has = {each["Name"]: each["Value"] for each in row["Dimensions"]}
+    return all(
+        each.get("Name") in has and each.get("Value") in (None, has[each["Name"]])
+        for each in params.get("Dimensions", [])
+    ) and all(params.get(key) in (None, row[key]) for key in ("Namespace", "MetricName"))
 
 
 def _check_queries(queries: list[dict[str, Any]]) -> None:

@@ -19,14 +19,17 @@ from moto.ec2.exceptions import EC2ClientError, InvalidInstanceIdError
 from moto.ec2.models import amis, elastic_block_store, instances
 from moto.ec2.models import elastic_network_interfaces as interfaces
 from moto.ec2.models.core import TaggedEC2Resource
+from moto.ec2.models.elastic_block_store import EBSBackend
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.iam_instance_profile import IamInstanceProfileAssociationBackend
 from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState, StateReason
+from moto.ec2.models.spot_requests import SpotInstanceRequest
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.models.tags import TagBackend
+from moto.ec2.responses import EC2Response
 from moto.ec2.responses import instances as responses_instances
 
-from aws_simulator import addresses, launching, metrics, outside_acts
+from aws_simulator import addresses, attachments, launching, metrics, outside_acts, paging, spot
 from aws_simulator.active import ORIGINALS, activate, machine_of, world
 from aws_simulator.machine import CODES, IllegalStateError
 from aws_simulator.seen import shown_tags
@@ -58,6 +61,10 @@ POINTS: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
     (TagBackend, "describe_tags", ("filters",)),
     (CloudWatchResponse, "get_metric_data", ()),
     (CloudWatchResponse, "get_metric_statistics", ()),
+    (CloudWatchResponse, "list_metrics", ()),
+    (EBSBackend, "detach_volume", ("volume_id", "instance_id", "device_path")),
+    (SpotInstanceRequest, "launch_instance", ()),
+    (EC2Response, "serialized", ("action_result",)),
     (core_responses, "method_names_from_class", ("clazz",)),
 )
 NAMES: tuple[tuple[Any, str], ...] = (
@@ -86,6 +93,7 @@ HELD = (
     "iam_instance_profile_associations",
     "key_pairs",
     "reservations",
+    "spot_instance_requests",
     "subnets",
     "tags",
     "volumes",
@@ -180,7 +188,7 @@ def _patch() -> None:
     backend.stop_instances = _locked(_stop_instances)
     backend.terminate_instances = _locked(_terminate_instances)
     backend.modify_instance_attribute = _locked(_modify_attribute)
-    _patch_tags_and_metrics()
+    _patch_the_rest()
     ec2_utils.filter_dict_attribute_mapping.update(EXTRA_FILTERS)
     ec2_utils.passes_filter_dict = _passes_filters
     for module in (instances, elastic_block_store, amis, cloudwatch_models):
@@ -193,7 +201,7 @@ def _patch() -> None:
     vars(interfaces)["random_public_ip"] = _public_ip
 
 
-def _patch_tags_and_metrics() -> None:
+def _patch_the_rest() -> None:
     tagging: Any = TagBackend
     for name in ("create_tags", "delete_tags"):
         ORIGINALS[name] = getattr(tagging, name)
@@ -201,9 +209,16 @@ def _patch_tags_and_metrics() -> None:
     ORIGINALS["describe_tags"] = tagging.describe_tags
     tagging.describe_tags = _describe_tags
     watching: Any = CloudWatchResponse
-    for name in ("get_metric_data", "get_metric_statistics"):
+    for name in ("get_metric_data", "get_metric_statistics", "list_metrics"):
         ORIGINALS[name] = getattr(watching, name)
         setattr(watching, name, getattr(metrics, name))
+    for owner, name, drop_in in (
+        (EBSBackend, "detach_volume", _locked(attachments.detach_volume)),
+        (SpotInstanceRequest, "launch_instance", spot.launch_instance),
+        (EC2Response, "serialized", paging.serialized),
+    ):
+        ORIGINALS[name] = getattr(owner, name)
+        setattr(owner, name, drop_in)
     dying: Any = Instance
     dying.__del__ = lambda _self: None  # a snapshot that is dropped must not free live addresses
 

@@ -111,6 +111,8 @@ def _optional(seen: ShownInstance) -> dict[str, Any]:
         fields["keyName"] = escape(item.key_name)
     if item.lifecycle:
         fields["instanceLifecycle"] = item.lifecycle
+    if spot := getattr(item, "spot_instance_request_id", None):
+        fields["spotInstanceRequestId"] = spot
     if seen.profile:
         fields["iamInstanceProfile"] = (
             f"<arn>{escape(seen.profile['Arn'])}</arn><id>{seen.profile['Id']}</id>"

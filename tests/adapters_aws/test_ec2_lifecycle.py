@@ -3,6 +3,7 @@
 import pytest
 
 from labfleet.kernel import errors
+from labfleet.resources.providers.aws import AwsSettings
 
 REGION = "us-east-1"
 
@@ -180,3 +181,27 @@ async def test_nested_virtualisation_is_checked_with_ec2_before_the_launch(cloud
     )
     await ec2.launch(nested)
     assert cloud.calls("DescribeInstanceTypes") == 2
+
+
+@pytest.mark.asyncio
+async def test_a_network_is_checked_once_and_an_unknown_part_is_named(cloud, ec2):
+    """What was sound is not asked again; a subnet that does not exist is told as such."""
+    subnet = cloud.ready["subnets"][0]["id"]
+    right = AwsSettings(vpc_id=cloud.ready["vpc_id"], subnet_ids=(subnet,))
+    for _ in range(3):
+        await ec2.check_network(REGION, right)
+    assert cloud.calls("DescribeSubnets") == 1
+    nobody = AwsSettings(vpc_id=cloud.ready["vpc_id"], subnet_ids=("subnet-0123456789abcdef0",))
+    for _ in range(2):
+        with pytest.raises(errors.Invalid, match="there is no subnet subnet-0123456789abcdef0"):
+            await ec2.check_network(REGION, nobody)
+    assert cloud.calls("DescribeSubnets") == 3
+
+
+@pytest.mark.asyncio
+async def test_a_network_that_may_not_be_looked_at_is_not_taken_for_sound(cloud, ec2):
+    """Without the permission nothing is launched past the check; EC2's no is told as it is."""
+    cloud.rule(fault="unauthorized", action="DescribeSubnets")
+    subnet = cloud.ready["subnets"][0]["id"]
+    with pytest.raises(errors.Denied):
+        await ec2.check_network(REGION, AwsSettings(vpc_id="vpc-1", subnet_ids=(subnet,)))

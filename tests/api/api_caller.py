@@ -164,6 +164,14 @@ class Api:
         self.was_stated(method, target, found.status)
         return found
 
+    async def call_raw_headers(
+        self, method: str, target: str, headers: list[tuple[bytes, bytes]]
+    ) -> Reply:
+        """Call once with headers as they come off the wire, where a name may come twice."""
+        found = await exchange(self.app, {**scope_of(method, target, {}), "headers": headers}, b"")
+        self.was_stated(method, target, found.status)
+        return found
+
     def was_stated(self, method: str, target: str, status: int) -> None:
         """Fail when a route replied a status that neither its statement nor the document has."""
         path = unquote(urlsplit(target).path, errors="replace")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from api_caller import Api
 
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import PortAllocation, SessionPhase
 
+ROOT = Path(__file__).resolve().parents[2]
 SEEN = {
     "observed_at": "2026-11-27T09:02:00Z",
     "observer": "lablet-controller",
@@ -118,15 +123,44 @@ async def test_a_misspelt_cost_is_not_a_free_run(api: Api):
 
 @pytest.mark.asyncio
 async def test_internal_workers_are_listed_and_read(api: Api):
-    """By name and by uid."""
+    """By name and by uid, in pages, flat as upstream 002's programs read them."""
     await api.world.template()
     made = await api.world.make("Worker", "w", {"template": "metal"})
-    page = (await api.call("GET", "/api/internal/workers", role="controller")).json
-    assert [each["metadata"]["name"] for each in page["items"]] == ["w"]
+    await api.world.make("Worker", "x", {"template": "metal"})
+    seen = MachineStatus(
+        id="i-1", state="booting", private_address="10.0.0.1", tags_seen={"course": "net"}
+    )
+    await api.world.status(made, machine=seen, summary="provisioning", capacity=Amounts(labs=20))
+    page = (await api.call("GET", "/api/internal/workers?limit=1", role="controller")).json
+    assert (page["total"], len(page["items"])) == (2, 1)
+    after = f"/api/internal/workers?limit=1&cursor={page['next']}"
+    assert [each["name"] for each in (await api.call("GET", after)).json["items"]] == ["x"]
     for name in ("w", made.metadata.uid):
         found = await api.call("GET", f"/api/internal/workers/{name}", role="controller")
-        assert found.json["metadata"]["name"] == "w"
-    assert (await api.call("GET", "/api/internal/workers/x")).status == 404
+        assert found.json == page["items"][0] | {"cml_data_fresh": found.json["cml_data_fresh"]}
+    wanted = {
+        "id": made.metadata.uid, "name": "w", "status": "provisioning", "aws_instance_id": "i-1",
+        "ec2_instance_id": "i-1", "ip_address": "10.0.0.1", "ec2_instance_state": "pending",
+        "aws_region": "us-east-1", "aws_tags": {"course": "net"}, "template_name": "metal",
+        "cpu_utilization": None, "active_labs_count": None, "last_activity_at": None,
+    }  # fmt: skip
+    assert {key: found.json[key] for key in wanted} == wanted
+    assert found.json["available_capacity"]["labs"] == 20
+    assert found.json["allocated_capacity"]["labs"] == 0
+    assert not any("password" in key or "token" in key for key in found.json)
+    assert (await api.call("GET", "/api/internal/workers/nobody")).status == 404
+
+
+@pytest.mark.asyncio
+async def test_the_map_names_every_field_of_the_flat_worker(api: Api):
+    """Upstream 002's page says of each where it stands in ours, and of no other."""
+    await api.world.template()
+    await api.world.make("Worker", "w", {"template": "metal"})
+    flat = (await api.call("GET", "/api/internal/workers/w")).json
+    text = (ROOT / "docs" / "reference" / "upstream-002.md").read_text()
+    table = text.split("## The flat worker")[1]
+    told = re.findall(r"`(\w+)`", "".join(re.findall(r"(?m)^\|([^|]+)\|", table)))
+    assert sorted(told) == sorted(flat)
 
 
 @pytest.mark.asyncio

@@ -218,6 +218,33 @@ async def test_the_regions_routes_are_the_verbs(api: Api):
 
 
 @pytest.mark.asyncio
+async def test_an_import_takes_upstreams_body(api: Api):
+    """Upstream 002's `aws_instance_id` and a name; the template is then that of the settings."""
+    await ready(api)
+    sent = {"aws_instance_id": "i-0000000a", "name": "w2"}
+    taken = await api.call("POST", f"{REGION}/import", sent)
+    assert (taken.status, taken.json["metadata"]["name"]) == (201, "w2")
+    assert taken.json["spec"]["origin"]["instanceId"] == "i-0000000a"
+    assert taken.json["spec"]["template"] == "metal"
+    both = {**sent, "instance_id": "i-0000000a"}
+    again = await api.call("POST", f"{REGION}/import", both)
+    assert (again.status, again.json["metadata"]["name"]) == (201, "w2")
+    for wrong in ({"name": "x"}, {**sent, "instance_id": "i-0000000b"}, {**sent, "other": 1},
+                  {"aws_instance_id": "x; rm"}):  # fmt: skip
+        assert (await api.call("POST", f"{REGION}/import", wrong)).status == 400
+
+
+@pytest.mark.asyncio
+async def test_an_import_without_any_template_is_refused(api: Api):
+    """The refusal names the setting that would be the default."""
+    await api.world.template()
+    sent = {"aws_instance_id": "i-0000000a"}
+    found = await api.call("POST", f"{REGION}/import", sent)
+    assert (found.status, found.json["reason"]) == (400, "NoTemplate")
+    assert "discovery.template" in found.raw.decode()
+
+
+@pytest.mark.asyncio
 async def test_adopting_over_http(api: Api):
     """By name, by instance and by URL; a secret is only ever a reference."""
     await ready(api)

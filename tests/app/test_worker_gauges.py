@@ -41,6 +41,8 @@ class Kept:
         ]  # fmt: skip
 
     def by(self, index: Any, value: Any) -> list[Worker]:
+        if index.kind is not Worker:
+            return []  # nothing is promised
         return [each for each in self.all(Worker) if value in index.values(each)]
 
 
@@ -58,7 +60,12 @@ def exposed(*, point_age: float = 400, sample_age: float | None = None) -> list[
     )
     add_worker_gauges(metrics, ring, Still(), Kept(), lambda: LIFE)  # type: ignore[arg-type]
     lines = metrics.text()[0].decode().splitlines()
-    return [line for line in lines if line.startswith("labfleet_worker")]
+    assert 'labfleet_worker_reserved{namespace="default",resource="labs",worker="w1"} 0.0' in lines
+    assert not any("labfleet_worker_available" in line for line in lines if "{" in line)
+    other = ("labfleet_worker_reserved",)
+    return [
+        line for line in lines if line.startswith("labfleet_worker") and not line.startswith(other)
+    ]
 
 
 def test_checks_alerts_and_cloudwatch_are_gauges() -> None:

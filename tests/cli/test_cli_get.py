@@ -233,3 +233,11 @@ def test_options_stand_before_or_after_the_verb(run, fleet):
     assert run("-o", "name", "get", "workers").out.startswith("worker/")
     assert run("-o", "name", "get", "workers", "-o", "json").out.startswith("{")
     assert run("get", "workers", env={"LABFLEET_OUTPUT": "name"}).out.startswith("worker/")
+
+
+def test_only_workers_are_chosen_by_tags(run, fleet):
+    """Other kinds have none, and a name or a watch is no list: said before anything is asked."""
+    for argv in (("sessions",), ("workers,sessions",), ("worker/w-1",), ("workers", "-w")):
+        done = run("get", *argv, "--tag", "a=b")
+        assert done.code == 2
+        assert "--tag" in done.err

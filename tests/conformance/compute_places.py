@@ -75,6 +75,10 @@ class Place(Protocol):
         """Make a volume with an owner tag that is attached to nothing; return its id."""
         ...
 
+    def networks(self) -> tuple[str, str, str, str]:
+        """Return a VPC with a security group of it, and a subnet and a group of another VPC."""
+        ...
+
     def measured(self, instance_id: str) -> MetricPoint:
         """Let CloudWatch have one point of a machine, and return it."""
         ...
@@ -160,6 +164,10 @@ class World:
         self.cloud.waste.append(Leftover("volume", REGION, name, EPOCH, tags))
         return name
 
+    def networks(self) -> tuple[str, str, str, str]:
+        self.cloud.places |= {"subnet-z": "vpc-9", "sg-z": "vpc-9"}
+        return ec2.VPC, "sg-a", "subnet-z", "sg-z"
+
     def measured(self, instance_id: str) -> MetricPoint:
         at = EPOCH + timedelta(minutes=5)
         point = MetricPoint(at, cpu_percent=12.5, network_in_bytes=2000.0, network_out_bytes=300.0)
@@ -225,6 +233,16 @@ class Simulator:
             TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
         )
         return str(made["VolumeId"])
+
+    def networks(self) -> tuple[str, str, str, str]:
+        (own,) = self.console.describe_subnets(SubnetIds=[self.subnets[0]])["Subnets"]
+        other = self.console.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+        subnet = self.console.create_subnet(VpcId=other, CidrBlock="10.9.1.0/24")["Subnet"]
+        groups = [
+            self.console.create_security_group(GroupName="g", Description="g", VpcId=vpc)["GroupId"]
+            for vpc in (own["VpcId"], other)
+        ]
+        return own["VpcId"], groups[0], subnet["SubnetId"], groups[1]
 
     def measured(self, instance_id: str) -> MetricPoint:
         at = EPOCH + timedelta(minutes=5)

@@ -17,10 +17,12 @@ from labfleet.controllers import context, garbage
 from labfleet.controllers.session import act as session_act
 from labfleet.controllers.worker import act as worker_act
 from labfleet.controllers.worker import launch
+from labfleet.controllers.worker.described import TAGS_KEPT, machine_status
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.engine import effects, election
-from labfleet.interfaces.compute import Checks
+from labfleet.interfaces.compute import Checks, Instance
 from labfleet.kernel import errors
+from labfleet.resources import providers
 from labfleet.resources.machine import ScheduledEvent
 
 CONTROLLERS = Path(__file__).resolve().parents[2] / "src" / "labfleet" / "controllers"
@@ -321,3 +323,16 @@ def test_a_worker_is_written_in_one_place() -> None:
 def test_only_decisions_say_what_is_so() -> None:
     """No controller puts or drops a condition: what is recorded was decided by a pure function."""
     assert _calls(CONTROLLERS, "conditions", {"put", "drop"}) == []
+
+
+@pytest.mark.parametrize(("kind", "tagged"), [("aws", True), ("static", False)])
+def test_tags_are_recorded_bounded_and_only_where_machines_have_them(kind, tagged):
+    """EC2's fifty at most, in order; a static machine's are not known, which is not none."""
+    assert providers.PROVIDERS[kind].tagged is tagged
+    found = Instance("i-1", "running", tags={f"k{n:02d}": "v" for n in reversed(range(60))})
+    seen = machine_status(found, tagged=tagged).tags_seen
+    if tagged:
+        assert list(seen) == [f"k{n:02d}" for n in range(TAGS_KEPT)]
+        assert machine_status(Instance("i-1", "running"), tagged=True).tags_seen == {}
+    else:
+        assert seen is None

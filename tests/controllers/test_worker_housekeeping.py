@@ -42,6 +42,7 @@ def test_what_a_person_tags_is_on_the_instance_and_what_they_drop_is_not() -> No
                 lambda: conditions.is_true(w.get_worker().status.conditions, "TagsApplied")
             )
             assert w.get_worker().status.machine.tags == ("cost", "team")
+            assert w.get_worker().status.machine.tags_seen == dict(sorted(on_instance(w).items()))
             before = len(w.compute.calls)
             await w.let_pass(300)
             assert len(w.compute.calls) == before, "nothing to do, nothing done"

@@ -11,7 +11,7 @@ import pytest
 from scripted_ec2 import MACHINE_CPUS
 from virtual_time import play
 from worker_cases import ended, up
-from world import world
+from world import MACHINE, world
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
@@ -122,6 +122,28 @@ def test_an_invalid_template_fails_at_once(wrong: str) -> None:
             text = "no image ami-1" if wrong == "image" else "the subnet does not exist"
             assert text in w.get_worker().status.message
             assert w.get_worker().status.effect is None
+
+    play(story)
+
+
+def test_a_template_of_another_network_launches_nothing() -> None:
+    """What does not lie in the template's VPC is named, with what to do, before any machine runs."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.cloud.places["sub-b"] = "vpc-9"
+            await w.start()
+            provider = {**MACHINE["provider"], "vpcId": "vpc-1"}
+            await w.worker(machine={**MACHINE, "provider": provider})
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.05)
+            status = w.get_worker().status
+            for part in ("vpcId is vpc-1", "subnet sub-b lies in vpc-9", "correct vpcId"):
+                assert part in status.message
+            failed = conditions.find(status.conditions, "Failed")
+            assert failed is not None
+            assert failed.reason == "LaunchRefused"
+            assert w.cloud.calls.get("RunInstances", 0) == 0
+            assert w.cloud.vms == {}
 
     play(story)
 

@@ -106,3 +106,25 @@ def test_total_bounds_every_peak(reservations, start, length):
     """What is held at an instant never passes the sum of all."""
     found = ledger.peak(reservations, at(start), at(start + length))
     assert found.cpu_milli <= ledger.total(reservations).cpu_milli
+
+
+@given(
+    st.lists(st.tuples(st.integers(-60, 60), st.integers(1, 90), st.integers(0, 9)), max_size=6),
+    st.integers(0, 20),
+)
+def test_what_is_promised_and_what_is_left_are_the_whole(rows, capacity):
+    """Reserved and available fill the capacity, or more is promised than there is, over 100 %."""
+    held_ = [held(start, start + length, cpu) for start, length, cpu in rows]
+    promised = ledger.promised(held_, at(0))
+    found = ledger.allocation(promised, Amounts(cpu_milli=capacity))
+    left, share = found.available.cpu_milli, found.percent.cpu
+    assert left == max(0, capacity - promised.cpu_milli)
+    assert (share is None) == (capacity == 0)
+    if capacity:
+        assert (share > 100) == (promised.cpu_milli > capacity)
+        assert (share == 0) == (promised.cpu_milli == 0)
+    # The overdue ones are held until they were seen gone.
+    begun = sum(cpu for start, _, cpu in rows if start <= 0)
+    assert promised.cpu_milli >= begun
+    unknown = ledger.allocation(promised, None)
+    assert (unknown.available, unknown.percent.cpu) == (None, None)

@@ -364,3 +364,25 @@ def test_an_outside_start_is_undone() -> None:
     for _ in range(10):
         cloud.step()
     assert cloud.state == "stopped"
+
+
+@pytest.mark.parametrize("phase", [each for each in P if each is not P.PENDING])
+def test_provisioning_has_a_beginning_and_an_end(phase: WorkerPhase) -> None:
+    """The launch's bounds are instants of the newest launch: open while it goes on, then in order."""
+    status = brought_to(phase).worker.status
+    began, ended = status.provisioning_started_at, status.provisioning_ended_at
+    if phase is P.PROVISIONING_EC2:
+        assert (began, ended) == (status.phase_since, None)
+    elif began is not None:
+        assert ended is not None
+        assert began <= ended <= (status.phase_since or ended)
+    assert began is not None or phase is P.TERMINATED
+
+
+@settings(deadline=None)
+@given(workers(), sights())
+def test_a_failed_check_has_an_instant(before: Worker, seen: lifecycle.WorkerObservation) -> None:
+    """It moves exactly with the count, so that it costs no write of its own."""
+    after = lifecycle.decide(before, seen, START).status
+    grew = after.failed_checks > before.status.failed_checks
+    assert after.failed_check_at == (START if grew else before.status.failed_check_at)

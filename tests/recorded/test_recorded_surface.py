@@ -34,6 +34,51 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | {
+        f"/{place}": "a token may come in X-API-Key, as upstream 002's programs send it"
+        for place in ("components/securitySchemes/apiKey", "security")
+    }
+    | {
+        f"/components/schemas/{place}": "what is promised of a worker and left is told"
+        for place in (
+            "Allocation",
+            "Reading/properties/allocation",
+            "Shares",
+            "Vitals/properties/allocation",
+            "Worker/properties/status/default/allocation",
+            "WorkerStatus/properties/allocation",
+        )
+    }
+    | {
+        f"/components/schemas/{place}/{name}": "a launch and the last check have instants"
+        for place in ("Worker/properties/status/default", "WorkerStatus/properties")
+        for name in (
+            "failedCheckAt",
+            "lastHealthCheckAt",
+            "provisioningEndedAt",
+            "provisioningStartedAt",
+        )
+    }
+    | dict.fromkeys(
+        (
+            "/components/schemas/FlatWorkers",
+            "/paths/~api~internal~workers/get/responses/200",
+            "/paths/~api~internal~workers/get/summary",
+            "/paths/~api~internal~workers~{id}/get/responses/200",
+            "/paths/~api~internal~workers~{id}/get/summary",
+        ),
+        "upstream 002's routes answer its flat worker",
+    )
+    | {"/paths/~api~v1~workers/get/parameters": "workers are listed by the tags that EC2 shows"}
+    | {
+        f"/components/schemas/ImportBody/{name}": "an import takes upstream 002's body"
+        for name in (
+            "properties/aws_instance_id",
+            "properties/instance_id",
+            "properties/template",
+            "required",
+        )
+    }
+    | {
         f"/components/schemas/{place}": "a pool's phase has a date of its own"
         for place in (
             "Pool/properties/status/default/phaseSince",

@@ -11,7 +11,10 @@ import pytest
 from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.session import SessionPhase
 from labfleet.service.reads import listing
 from labfleet.service.reads.listing import Query
 
@@ -133,3 +136,77 @@ async def test_a_list_has_everything_written_before_it(world: World):
         page = await listing.listed(world.services, ADMIN, ROW, Query())
         assert page.total == n + 1
         assert page.at.revision >= page.items[-1].revision
+
+
+WORKERS = KINDS["Worker"]
+
+
+async def tagged(world: World, *tags: str, **query) -> list[str]:
+    """Return the names of the workers that a list by tags shows."""
+    asked = Query(tags=tags, **query)
+    page = await listing.listed(world.services, ADMIN, WORKERS, asked)
+    assert page.total == len(page.items) or query
+    return [each.name for each in page.items]
+
+
+@pytest.mark.asyncio
+async def test_workers_are_listed_by_the_tags_that_ec2_shows(world: World):
+    """All given tags must be there; a key alone takes any value; unknown tags are no tags."""
+    await world.template()
+    shown = {
+        "a": {"course": "net", "Name": "x=y", "team/a": "two words"},
+        "b": {"course": "sec", "Name": ""},
+        "c": {},
+        "static": None,
+    }
+    for name, tags in shown.items():
+        made = await world.make("Worker", name, {"template": "metal"})
+        await world.status(made, machine=MachineStatus(id=f"i-{name}", tags_seen=tags))
+    assert await tagged(world, "course=net") == ["a"]
+    assert await tagged(world, "course") == ["a", "b"]
+    assert await tagged(world, "course", "Name=x=y", "team/a=two words") == ["a"]
+    assert await tagged(world, "Name=") == ["b"]
+    assert await tagged(world, "course=NET") == []
+    assert await tagged(world, "course=net", "course=sec") == []
+    assert await tagged(world, "course", filters=(("phase", "PENDING"),)) == ["a", "b"]
+
+
+@pytest.mark.asyncio
+async def test_tags_are_bounded_and_only_workers_have_any(world: World):
+    """A refusal names the parameter; a cursor belongs to the tags that it was made with."""
+    await world.template()
+    for tags in (("=x",), ("",), ("k" * 401,), ("k",) * 51):
+        with pytest.raises(errors.Invalid) as caught:
+            await tagged(world, *tags)
+        assert caught.value.problems[0][0] == "tag"
+    with pytest.raises(errors.Invalid, match="tag"):
+        await listing.listed(world.services, ADMIN, ROW, Query(tags=("a=b",)))
+    for name in ("a", "b"):
+        made = await world.make("Worker", name, {"template": "metal"})
+        await world.status(made, machine=MachineStatus(tags_seen={"k": "v"}))
+    first = await listing.listed(world.services, ADMIN, WORKERS, Query(tags=("k",), limit=1))
+    with pytest.raises(errors.Invalid):
+        await tagged(world, "k=v", cursor=first.next)
+    assert await tagged(world, "k", cursor=first.next) == ["b"]
+
+
+@pytest.mark.asyncio
+async def test_workers_sort_by_what_is_only_worked_out(world: World):
+    """The share that is promised is in no stored object, and orders the list all the same."""
+    await world.template()
+    await world.definition()
+    for name, cpus in (("a", 1), ("b", 3), ("c", 2), ("d", None)):
+        made = await world.make("Worker", name, {"template": "metal"})
+        if cpus is None:
+            continue
+        await world.status(made, capacity=Amounts(cpu_milli=4000))
+        held = Reservation(
+            holder=name, amounts=Amounts(cpu_milli=cpus * 1000), start=world.clock.now()
+        )
+        session = await world.session(f"s-{name}")
+        await world.status(session, phase=SessionPhase.RUNNING, worker=name, reservation=held)
+    for sign, wanted in (("", ["a", "c", "b", "d"]), ("-", ["b", "c", "a", "d"])):
+        asked = Query(sort=f"{sign}status.allocation.percent.cpu")
+        page = await listing.listed(world.services, ADMIN, WORKERS, asked)
+        assert [each.name for each in page.items] == wanted
+        assert page.items[-1].status.allocation.available is None

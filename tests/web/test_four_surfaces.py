@@ -85,7 +85,10 @@ async def fill(browser: Browser) -> None:
         now=SINCE, measured=Measured(value=93.4, unit="percent", limit=90),
     )  # fmt: skip
     well = {"health": Health.HEALTHY, "licence": LicenceStatus(registered=True, licensed=True)}
-    await w.status(busy, phase=WorkerPhase.READY, phase_since=SINCE, conditions=high, **well)
+    seen = MachineStatus(id="i-busy", tags_seen={"course": "net", "owner": "a b"})
+    await w.status(
+        busy, phase=WorkerPhase.READY, phase_since=SINCE, conditions=high, machine=seen, **well
+    )
     await w.status(
         ended, phase=WorkerPhase.TERMINATED, phase_since=SINCE, health=Health.UNKNOWN,
         licence=LicenceStatus(registered=False, licensed=False),
@@ -174,6 +177,7 @@ async def test_four_surfaces_say_the_same(ask: Callable[[Browser], Awaitable[Sur
         await ended_worker(told)
         await left_behind(told)
         await leaders(told)
+        await tags(told)
         assert browser.defects == []
 
 
@@ -273,3 +277,14 @@ async def leaders(told: Surfaces) -> None:
     assert told.metric("labfleet_leader", role="scheduler") is None
     assert told.metric("labfleet_leads", role="worker-controller") == 1.0
     assert told.metric("labfleet_leads", role="scheduler") == 0.0
+
+
+async def tags(told: Surfaces) -> None:
+    """A list by tag is the same from the API and the command line, and says what it lacks."""
+    rows = (await told.api("/api/v1/workers?tag=course%3Dnet&tag=owner"))["items"]
+    assert [each["metadata"]["name"] for each in rows] == ["busy"]
+    assert rows[0]["status"]["machine"]["tagsSeen"] == {"course": "net", "owner": "a b"}
+    listed = await told.run("get", "workers", "--tag", "course=net", "--tag", "owner=a b")
+    assert [line.split()[0] for line in listed.splitlines()[1:]] == ["busy"]
+    assert "No workers" in await told.run("get", "workers", "--tag", "course=none")
+    assert "course: net" in await told.run("describe", "worker/busy")

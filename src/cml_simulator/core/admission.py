@@ -53,6 +53,9 @@ def needs_licence(server: Server, node: Node) -> bool:
 
 def why_waiting(server: Server, node: Node, use: Use) -> str | None:
     """Return why a node cannot start beside what is in use; None if it can."""
+    if node.after:
+        names = [server.nodes[key].label for key in node.after if key in server.nodes]
+        return f"an earlier stage is not up: {', '.join(names)}"
     machine = server.config.machine
     if not compute_up(server) or server.server_conditions.ready is False:
         return "no compute host is connected"

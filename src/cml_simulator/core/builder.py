@@ -30,6 +30,7 @@ def import_topology(
     warnings = _check_definitions(server, topology)
     lab = new_lab(server, owner, now, title or topology.title)
     lab.description, lab.notes = topology.description, topology.notes
+    lab.node_staging = topology.node_staging
     ends: dict[tuple[str, str], Interface] = {}
     for spec in topology.nodes:
         node = _node_from(server, lab, spec)

@@ -72,7 +72,7 @@ def _new_queue(server: Server) -> Any:
             "user_id": server.labs[node.lab_id].owner,
             "queued_time": server.stamp(node.queued_at),
             "priority": node.priority or 0,
-            "dependencies": [],
+            "dependencies": list(node.after),
             "resource_requirements": {
                 "cpus": node.want_cpus,
                 "cpu_limit": node.want_limit,

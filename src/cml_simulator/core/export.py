@@ -26,6 +26,7 @@ def _sizes(node: Node) -> dict[str, Any]:
         "hide_links": node.hide_links,
         "parameters": node.parameters,
         "tags": node.tags,
+        **({} if node.priority is None else {"priority": node.priority}),
     }
 
 
@@ -115,6 +116,7 @@ def document(lab: Lab) -> dict[str, Any]:
             "description": lab.description,
             "notes": lab.notes,
             "version": lab.version,
+            **({} if lab.node_staging is None else {"node_staging": lab.node_staging}),
         },
         "nodes": nodes,
         "links": links,

@@ -184,3 +184,22 @@ def configuration(row: Mapping[str, Any], read: Reader) -> list[dict[str, str]] 
         content = deeper.text(item, "content", CONFIG_LIMIT) or ""
         files.append({"name": name, "content": content})
     return files
+
+
+AUTOSTART = {"enabled": (False, True), "priority": (0, 10_000), "delay": (0, 86_400)}
+STAGING = dict.fromkeys(("enabled", "start_remaining", "abort_on_failure"), (False, True))
+
+
+def extra_fits(row: Any, kinds: dict[str, tuple[Any, Any]]) -> bool:
+    """Whether an object has only known keys with values of their kind, within bounds."""
+    if not isinstance(row, dict) or row.keys() - kinds.keys():
+        return False
+    for key, value in row.items():
+        least, most = kinds[key]
+        if value is None:
+            continue
+        if isinstance(value, bool) is not isinstance(least, bool) or not isinstance(value, int):
+            return False
+        if not least <= value <= most:
+            return False
+    return True

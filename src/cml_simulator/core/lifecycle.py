@@ -3,7 +3,7 @@
 Every action settles the server first and returns at once; progress shows on later reads.
 """
 
-from cml_simulator.core import builder, pools, usage
+from cml_simulator.core import builder, pools, staging, usage
 from cml_simulator.core.errors import CmlError, refused
 from cml_simulator.core.model import Lab, Node, State
 from cml_simulator.core.world import (
@@ -27,7 +27,7 @@ def start_lab(server: Server, lab: Lab, now: float) -> None:
     idle = _check_start(server, idle)
     lab.intent = State.STARTED
     tell(server, "state", lab.id, {"state": "STARTED"}, now)
-    _queue(server, idle, now)
+    _queue(server, staging.plan(server, lab, idle), now)
 
 
 def start_node(server: Server, node: Node, now: float) -> None:
@@ -83,20 +83,24 @@ def stop_lab(server: Server, lab: Lab, now: float) -> None:
     settle(server, now)
     if lab.intent is State.STARTED:
         lab.intent = State.STOPPED
-    for node in lab.nodes.values():
+    # What waits goes first: nothing of this lab may start because something else stopped.
+    for node in sorted(lab.nodes.values(), key=lambda node: node.phase is not State.QUEUED):
         _stop(server, node, now)
+    admit(server, now)
 
 
 def stop_node(server: Server, node: Node, now: float) -> None:
-    """Begin to stop one node."""
+    """Begin to stop one node; later stages of a staged start may go on now, or end."""
     settle(server, now)
     _stop(server, node, now)
+    admit(server, now)
 
 
 def _stop(server: Server, node: Node, now: float) -> None:
     server.revision += 1
     if node.phase is State.QUEUED:
         server.queue.remove(node)
+        node.after = ()
         node.phase = State.STOPPED if node.disk else State.DEFINED
         note_state(server, node, node.phase, now)
     elif node.phase is State.STARTED and node.stop_due is None:

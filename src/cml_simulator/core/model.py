@@ -70,6 +70,7 @@ class Node:
 
     `phase` is one of DEFINED, QUEUED, STARTED (admitted) and STOPPED. BOOTED is computed on read;
     so is DISCONNECTED, while the node is `lost` with its compute host. STARTING exists from 2.10.
+    `after` are the nodes that it waits for in a staged start.
     """
 
     id: str
@@ -104,6 +105,7 @@ class Node:
     broken: bool = False
     pool: str | None = None
     priority: int | None = None
+    after: tuple[str, ...] = ()
     own_kind: Definition | None = field(default=None, repr=False)
 
     @property

@@ -15,6 +15,8 @@ What nobody could prove (facts/cml.md#open-questions), and the field of `Rules` 
  8 GET of a missing node                     missing_node_status (404)
  9 a start over the licence                  over_licence ("queue" | "refuse" | "leave")
 10 who wins a port claimed twice at once     patty_ties ("node_id" | "started" | "last")
+11 an element type in events of a whole lab  lab_event_element ("lab" | "none")
+12 when a staged start's next stage begins   staging ("booted" | "started")
 
 Bugs of old servers in facts/cml-issues.md are rules too: converged_early (facts/cml-issues.md#f1),
 lab_state_lag (facts/cml-issues.md#f23), yaml_error_status (facts/cml-issues.md#f31), silent
@@ -202,6 +204,8 @@ class Rules:
     boot_factor: float = 1.0
     boot_seconds: dict[str, float] = field(default_factory=dict)
     starting_seconds: float = 1.0
+    staging: Literal["booted", "started"] = "booted"
+    lab_event_element: Literal["lab", "none"] = "lab"
     telemetry_stamp: Literal["offset", "zulu", "plain", "seconds"] = "offset"
 
 

@@ -25,7 +25,7 @@ def since(server: Server, user: User, last: float, now: float) -> list[dict[str,
     """Return the messages about what happened after `last` and up to `now`."""
     settle(server, now)
     messages = [
-        (row["at"], _lab_news(row))
+        (row["at"], _lab_news(server, row))
         for row in server.news
         if last < row["at"] <= now and _may_see(server, user, row["lab_id"])
     ]
@@ -49,12 +49,15 @@ def _may_see(server: Server, user: User, lab_id: str) -> bool:
     return user.admin if lab is None else sharing.visible(server, lab, user)
 
 
-def _lab_news(row: dict[str, Any]) -> dict[str, Any]:
+def _lab_news(server: Server, row: dict[str, Any]) -> dict[str, Any]:
+    """Return an event of a whole lab; by rule it names no element (facts/cml.md#websocket)."""
+    named = {"element_type": "Lab", "element_id": row["lab_id"]}
+    if server.config.rules.lab_event_element == "none" and row["event"] != "created":
+        named = {}
     return {
         "event_type": "lab_event",
         "event": row["event"],
-        "element_type": "Lab",
-        "element_id": row["lab_id"],
+        **named,
         "lab_id": row["lab_id"],
         "data": row["data"],
     }

@@ -67,6 +67,7 @@ class Topology:
     links: list[LinkSpec] = field(default_factory=list)
     annotations: list[dict[str, Any]] = field(default_factory=list)
     smart_annotations: list[dict[str, Any]] = field(default_factory=list)
+    node_staging: dict[str, Any] | None = None
 
 
 def load_text(body: bytes, broken: int = 400) -> Any:
@@ -106,6 +107,11 @@ def parse(document: Any, profile: Profile) -> Topology:
     if len(rows) > MAX_NODES:
         raise refused(f"Lab import failed: more than {MAX_NODES} nodes.")
     topology.nodes = [n for i, row in rows if (n := _node(row, i, loose, problems)) is not None]
+    if profile.lab_extras:
+        topology.node_staging = _staging(lab, read)
+        for (index, row), spec in zip(rows, topology.nodes, strict=False):
+            deeper = fields.Reader(problems, ("body", "nodes", index), lenient=True)
+            spec.values["priority"] = deeper.whole(row, "priority", 0, 10_000)
     topology.links = [
         k for i, row in _rows(document, "links", problems) if (k := _link(row, i, problems))
     ]
@@ -116,6 +122,16 @@ def parse(document: Any, profile: Profile) -> Topology:
     if problems:
         raise invalid(problems)
     return topology
+
+
+def _staging(lab: dict[str, Any], read: fields.Reader) -> dict[str, Any] | None:
+    """Return how a lab of 2.10 starts in stages: three switches, of which any may be missing."""
+    row = lab.get("node_staging")
+    if row is not None and not fields.extra_fits(row, fields.STAGING):
+        text = f"Input should be an object of {', '.join(fields.STAGING)}"
+        read.fail("node_staging", "dict_type", text)
+        return None
+    return row
 
 
 def _lab_part(document: dict[str, Any]) -> dict[str, Any]:

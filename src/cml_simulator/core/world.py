@@ -7,7 +7,7 @@ order what fell due since the last call. Nothing here waits or runs in the backg
 from dataclasses import replace
 from typing import Any
 
-from cml_simulator.core import licensing, ports
+from cml_simulator.core import licensing, ports, staging
 from cml_simulator.core.admission import Use, boot_seconds, in_use, needs_licence, why_waiting
 from cml_simulator.core.inputs import Rng
 from cml_simulator.core.licensing import Licence, LicenceCloud
@@ -102,6 +102,7 @@ def power_off(server: Server, now: float) -> None:
     for node in [*server.active.values(), *server.queue]:
         node.phase = State.STOPPED if node.admitted or node.disk else State.DEFINED
         node.stop_due = None
+        node.after = ()
         node.lost = False
     server.active.clear()
     server.queue.clear()
@@ -157,7 +158,8 @@ def _next_due(server: Server) -> float | None:
         at = node.stop_due
         if at is not None and (due is None or at < due):
             due = at
-    return due
+    staged = staging.next_due(server)
+    return staged if due is None or (staged is not None and staged < due) else due
 
 
 def _apply(server: Server, at: float) -> None:
@@ -178,6 +180,7 @@ def _apply(server: Server, at: float) -> None:
 
 def admit(server: Server, at: float) -> None:
     """Start the queued nodes that fit now, first come first, smaller ones may overtake."""
+    _stages(server, at)
     if not server.queue or not server.power.ready_seen:
         return
     use = in_use(server)
@@ -188,7 +191,15 @@ def admit(server: Server, at: float) -> None:
             use.add(node, counted=needs_licence(server, node))
         else:
             waiting.append(node)
+    some_started = len(waiting) < len(server.queue)
     server.queue = waiting
+    if some_started and any(node.after for node in waiting):
+        admit(server, at)
+
+
+def _stages(server: Server, at: float) -> None:
+    for node in staging.release(server, at):
+        note_state(server, node, node.phase, at)
 
 
 def _order(server: Server) -> list[Node]:
@@ -200,6 +211,7 @@ def _order(server: Server) -> list[Node]:
 
 def _start(server: Server, node: Node, at: float) -> None:
     node.phase = State.STARTED
+    node.after = ()
     node.disk = True
     starting = server.config.rules.starting_seconds if server.config.profile.starting_state else 0.0
     node.started_at, node.starting_until = at, at + starting

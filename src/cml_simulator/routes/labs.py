@@ -8,6 +8,7 @@ from cml_simulator.core import (
     addresses,
     builder,
     export,
+    fields,
     lifecycle,
     pools,
     sharing,
@@ -100,9 +101,9 @@ def _lab_values(call: Call) -> dict[str, Any]:
         "notes": read.text(body.row, "notes", 32_768),
         "owner": read.text(body.row, "owner", 64),
     }
-    for key, kinds in (("autostart", AUTOSTART), ("node_staging", STAGING)):
+    for key, kinds in (("autostart", fields.AUTOSTART), ("node_staging", fields.STAGING)):
         row = body.row.get(key)
-        if row is not None and not _extra_fits(row, kinds):
+        if row is not None and not fields.extra_fits(row, kinds):
             read.fail(key, "dict_type", f"Input should be an object of {', '.join(kinds)}")
         values[key] = row
     for key in ("groups", "associations"):
@@ -112,25 +113,6 @@ def _lab_values(call: Call) -> dict[str, Any]:
         read.fail("owner", "value_error", f"User does not exist: {values['owner']}")
     body.done()
     return values
-
-
-AUTOSTART = {"enabled": (False, True), "priority": (0, 10_000), "delay": (0, 86_400)}
-STAGING = dict.fromkeys(("enabled", "start_remaining", "abort_on_failure"), (False, True))
-
-
-def _extra_fits(row: Any, kinds: dict[str, tuple[Any, Any]]) -> bool:
-    """Whether an object has only known keys with values of their kind, within bounds."""
-    if not isinstance(row, dict) or row.keys() - kinds.keys():
-        return False
-    for key, value in row.items():
-        least, most = kinds[key]
-        if value is None:
-            continue
-        if isinstance(value, bool) is not isinstance(least, bool) or not isinstance(value, int):
-            return False
-        if not least <= value <= most:
-            return False
-    return True
 
 
 def _set_lab(call: Call, lab: Lab, values: dict[str, Any]) -> None:

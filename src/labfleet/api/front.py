@@ -1,8 +1,9 @@
 """The bare ASGI function before Litestar: request ids, headers, and whose token this is.
 
-Every request gets a request id, the security headers and the fleet time; a bearer token becomes a
-`Caller`, which the routes judge. Tokens come in the Authorization header, never in a URL. Bodies
-of pages are bounded here, those of routes by their statement.
+Every request gets a request id, the security headers and the fleet time; a token becomes a
+`Caller`, which the routes judge. Tokens come in the Authorization header or, as upstream 002's
+programs send them, in X-API-Key; never in a URL. Bodies of pages are bounded here, those of routes
+by their statement.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
 DOCUMENT = "labfleet.document"
 """Where pages find a function that returns the OpenAPI document, in the scope."""
+API_KEY_HEADER = b"x-api-key"
 _OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run", "/simulation_complete",
          "/status-stream")  # fmt: skip
 SECURITY = {
@@ -145,7 +147,7 @@ class Front:
         await self._inner(scope, receive, call.send)
 
     async def _principal(self, scope: Scope, method: str) -> Principal | None:
-        text = _bearer(scope)
+        text = _credential(scope)
         if text is None and self._credentials is not None and method in _SAFE:
             text = self._credentials(scope)
         if text is None:
@@ -226,18 +228,31 @@ def _paused(pause: Pause) -> str:
     return f"{pause.text[:160]}. It ends with: labfleet resume{which}"
 
 
-def _bearer(scope: Mapping[str, Any]) -> str | None:
-    given = _header(scope, b"authorization")
-    if given is None:
-        return None
-    scheme, _, text = given.partition(" ")
-    if scheme.lower() != "bearer" or not text.strip():
+def _credential(scope: Mapping[str, Any]) -> str | None:
+    """Return the one token of a request; None without any, Invalid when two of them differ.
+
+    Which of two callers is meant would depend on the order of our looks, and so would their rights.
+    """
+    given = [_bearer(text) for text in _headers(scope, b"authorization")]
+    given += [text.strip() for text in _headers(scope, API_KEY_HEADER)]
+    if len(set(given)) > 1:
+        message = "the request has two different credentials: send one of Authorization, X-API-Key"
+        raise errors.Invalid(message, reason="TwoCredentials")
+    if given and not given[0]:
         raise errors.Denied("send Authorization: Bearer <token>", reason="Unauthenticated")
-    return text.strip()
+    return given[0] if given else None
+
+
+def _bearer(given: str) -> str:
+    scheme, _, text = given.partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _headers(scope: Mapping[str, Any], name: bytes) -> list[str]:
+    return [
+        bytes(value).decode("latin-1") for key, value in scope["headers"] if key.lower() == name
+    ]
 
 
 def _header(scope: Mapping[str, Any], name: bytes) -> str | None:
-    for key, value in scope["headers"]:
-        if key.lower() == name:
-            return bytes(value).decode("latin-1")
-    return None
+    return next(iter(_headers(scope, name)), None)

@@ -14,11 +14,22 @@ from labfleet.engine.cache import Cache
 from labfleet.interfaces.telemetry import Samples
 from labfleet.kernel.clock import Clock
 from labfleet.resources import alerts, telemetry
-from labfleet.resources.worker import Health, Worker
-from labfleet.service.kinds import indices
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.worker import Allocation, Health, Worker
+from labfleet.service.kinds import indices, worker_allocation
 
 Read = Callable[[telemetry.Sample], Iterable[tuple[tuple[str, ...], float | None]]]
 MIB = 2**20
+RESOURCES = {
+    "cpu": ("cpu_milli", 0.001),
+    "memory": ("memory_mib", MIB),
+    "storage": ("storage_mib", MIB),
+    "nodes": ("nodes", 1),
+    "labs": ("labs", 1),
+    "ports": ("ports", 1),
+    "network": ("network_kbps", 1000),
+}
+"""Label of a gauge -> the amount and what turns it into the unit of the gauge (bit/s for network)."""
 
 
 CHECKED = {"ok": 1.0, "not-applicable": 1.0, "impaired": 0.0}
@@ -35,6 +46,7 @@ def add_worker_gauges(
     _add_provider_gauges(metrics, samples, clock)
     _add_alert_gauges(metrics, cache)
     _add_state_gauges(metrics, cache)
+    _add_allocation_gauges(metrics, cache, clock)
 
     def fresh(sample: telemetry.Sample) -> bool:
         return clock.now() - sample.at <= life()
@@ -235,6 +247,53 @@ def _add_state_gauges(metrics: Metrics, cache: Cache) -> None:
         "1 for a licensed worker, 0 for another; absent while unknown and once it has ended.",
         ("namespace", "worker"),
         licensed,
+    )
+
+
+def _add_allocation_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
+    """Add what living workers have, what of it is promised, and what is left."""
+
+    def amounts(read: Callable[[Worker, Allocation], Amounts | None]) -> Callable[[], list[Sample]]:
+        def made() -> list[Sample]:
+            now, found = clock.now(), list[Sample]()
+            for each in cache.by(indices.WORKERS_LIVING, True):
+                told = read(each, worker_allocation.of(cache, each, now))
+                for name, (field, scale) in RESOURCES.items() if told is not None else ():
+                    value = getattr(told, field) * scale
+                    found.append(((each.namespace, each.name, name), value))
+            return found
+
+        return made
+
+    def shares() -> Iterable[Sample]:
+        now = clock.now()
+        for each in cache.by(indices.WORKERS_LIVING, True):
+            percent = worker_allocation.of(cache, each, now).percent
+            for name in RESOURCES:
+                value = getattr(percent, name)
+                if value is not None:
+                    yield (each.namespace, each.name, name), value
+
+    for name, text, read in (
+        ("capacity", "What a worker has, once seen", lambda each, _: each.status.capacity),
+        (
+            "reserved",
+            "What sessions were promised, the most from now on",
+            lambda _, told: told.reserved,
+        ),
+        ("available", "What no session was promised", lambda _, told: told.available),
+    ):
+        metrics.gauge(
+            f"labfleet_worker_{name}",
+            f"{text}: CPUs, bytes of memory and storage, numbers of the rest.",
+            ("namespace", "worker", "resource"),
+            amounts(read),
+        )
+    metrics.gauge(
+        "labfleet_worker_reserved_percent",
+        "Percent of a worker's capacity that sessions were promised.",
+        ("namespace", "worker", "resource"),
+        shares,
     )
 
 

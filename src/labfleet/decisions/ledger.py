@@ -21,6 +21,7 @@ from labfleet.resources.amounts import (
     of_vector,
     vector,
 )
+from labfleet.resources.worker import Allocation, Shares
 
 NOTHING = Amounts()
 OVERDUE = timedelta(minutes=15)
@@ -78,6 +79,24 @@ def peak(reservations: Iterable[Reservation], start: datetime, end: datetime | N
         if sign > 0:
             most = tuple(map(max, most, held))
     return of_vector(most)
+
+
+def promised(reservations: Iterable[Reservation], now: datetime) -> Amounts:
+    """Return, for each dimension, the most that is held at any instant from now on."""
+    return peak(settled(reservations, now), now, None)
+
+
+def allocation(reserved: Amounts, capacity: Amounts | None) -> Allocation:
+    """Return what is reserved with what is left and the shares; unknown without a capacity."""
+    if capacity is None:
+        return Allocation(reserved=reserved)
+    shares = {
+        name.partition("_")[0]: None if not all_ else round(100 * had / all_, 1)
+        for name, had, all_ in zip(DIMENSIONS, vector(reserved), vector(capacity), strict=True)
+    }
+    return Allocation(
+        reserved=reserved, available=less(capacity, reserved), percent=Shares(**shares)
+    )
 
 
 def free_at(capacity: Amounts, reservations: Iterable[Reservation], at: datetime) -> Amounts:

@@ -168,6 +168,7 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     events: What the provider will do to it.
     state_reason: The provider's reason for the state.
     tags: Keys of the worker's own tags that are set on the machine.
+    tags_seen: All tags that the provider shows, at most 50; null where machines have none.
     """
 
     id: str | None = None
@@ -185,3 +186,4 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     events: tuple[ScheduledEvent, ...] = ()
     state_reason: str | None = None
     tags: tuple[str, ...] = ()
+    tags_seen: dict[str, str] | None = None

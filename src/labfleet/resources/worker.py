@@ -280,6 +280,45 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     order: LicenceProgress | None = None
 
 
+class Shares(Record, frozen=True, kw_only=True):
+    """Percent of each dimension, with one digit; null where there is none to have, or it is unknown.
+
+    More than 100 while more is promised than there is (condition OverCommitted).
+
+    cpu: Share of the CPU.
+    memory: Share of the memory.
+    storage: Share of the disk.
+    nodes: Share of the nodes that may run.
+    labs: Share of the labs at the same time.
+    ports: Share of the ports for people.
+    network: Share of the network.
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    storage: float | None = None
+    nodes: float | None = None
+    labs: float | None = None
+    ports: float | None = None
+    network: float | None = None
+
+
+class Allocation(Record, frozen=True, kw_only=True):
+    """What is promised of a worker's capacity: the most at any instant from now on.
+
+    Whether sessions are taken at all says the condition AcceptingLabs. What is *used* is measured
+    (telemetry), and is another thing.
+
+    reserved: What sessions were promised.
+    available: What no session was promised; null while the capacity is unknown.
+    percent: Share of the capacity that was promised.
+    """
+
+    reserved: Amounts = Amounts()
+    available: Amounts | None = None
+    percent: Shares = Shares()
+
+
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
@@ -296,6 +335,11 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     console: End of the machine's console text, fetched after a failed boot and when asked for.
     console_handled: The newest asking for it that was answered.
     capacity: What it really has; null before it was seen.
+    allocation: What is promised of that, worked out at each reading; null in events.
+    provisioning_started_at: When the newest launch began to ask for a machine.
+    provisioning_ended_at: When that machine ran, or was given up.
+    failed_check_at: When a check of CML last failed; told while checks fail.
+    last_health_check_at: When CML was last asked, well or not, worked out at each reading.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
     attempt: Counts launches; part of the client token.
@@ -320,11 +364,16 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     console: str = ""
     console_handled: datetime | None = None
     capacity: Amounts | None = None
+    allocation: Allocation | None = None
     foreign_ports: tuple[str, ...] = ()
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None
     ready_since: datetime | None = None
+    provisioning_started_at: datetime | None = None
+    provisioning_ended_at: datetime | None = None
+    failed_check_at: datetime | None = None
+    last_health_check_at: datetime | None = None
     message: str = ""
     errors: int = 0
     observed_generation: int = 0

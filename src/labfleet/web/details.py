@@ -20,6 +20,7 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
@@ -74,7 +75,8 @@ async def detail(
     except errors.Gone:
         found, obj = None, None
     if obj is not None:
-        obj = views.of(services, caller.principal, obj)
+        show = TABLE[row.name].shown
+        obj = views.of(services, caller.principal, obj if show is None else show(services, obj))
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
     meant = uid or ("" if obj is None else obj.metadata.uid)

@@ -94,24 +94,24 @@ def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
 
 
 def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
-    """Return what is reserved on each worker or cluster."""
+    """Return what is reserved on each worker or cluster, the most at any instant from now on."""
     if kind == Worker.__name__:
         return values.uses_of(
             (
-                f"{each.namespace}/{each.status.worker or ''}",
-                None if each.status.reservation is None else each.status.reservation.amounts,
-            )
-            for each in services.cache.by(indices.SESSIONS_OPEN, True)
-            if each.status.phase not in TERMINAL
+                (f"{each.namespace}/{each.status.worker or ''}", each.status.reservation)
+                for each in services.cache.by(indices.SESSIONS_OPEN, True)
+                if each.status.phase not in TERMINAL
+            ),
+            services.clock.now(),
         )
     if kind == Cluster.__name__:
         return values.uses_of(
             (
-                refs.cluster_of(each).key.path,
-                None if each.status.reservation is None else each.status.reservation.amounts,
-            )
-            for cluster in services.cache.values(indices.SIMULATIONS_HOLDING)
-            for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
+                (refs.cluster_of(each).key.path, each.status.reservation)
+                for cluster in services.cache.values(indices.SIMULATIONS_HOLDING)
+                for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
+            ),
+            services.clock.now(),
         )
     return {}
 

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from labfleet.decisions import admission
+from labfleet.decisions import admission, ledger
 from labfleet.kernel import clock
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds, paths
-from labfleet.resources.amounts import Amounts
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.meta import Resource
@@ -152,13 +152,18 @@ def capacity_of(obj: Resource) -> Amounts | None:
     return None
 
 
-def uses_of(holders: Iterable[tuple[str, Amounts | None]]) -> dict[str, Use]:
-    """Return what is reserved on each holder, from the (holder, amounts) of live objects."""
-    found: dict[str, Use] = {}
-    for name, amounts in holders:
-        old = found.get(name, Use())
-        found[name] = Use(old.live + 1, old.held + (amounts or Amounts()))
-    return found
+def uses_of(holders: Iterable[tuple[str, Reservation | None]], now: datetime) -> dict[str, Use]:
+    """Return what is reserved on each holder, from the (holder, reservation) of live objects.
+
+    As the ledger sums it: the most at any instant from now on. `static/fleet.js` does the same.
+    """
+    found: dict[str, list[Reservation | None]] = {}
+    for name, reservation in holders:
+        found.setdefault(name, []).append(reservation)
+    return {
+        name: Use(len(rows), ledger.promised([each for each in rows if each is not None], now))
+        for name, rows in found.items()
+    }
 
 
 def number(value: float) -> str:

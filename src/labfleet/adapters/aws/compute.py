@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from labfleet.adapters.aws import launches, points, reading
+from labfleet.adapters.aws import launches, network, points, reading
 from labfleet.adapters.aws.calls import PAGE, Calls, filters
 from labfleet.adapters.aws.clients import (
     RETRIES,
@@ -43,6 +43,7 @@ EVENTS = [
     "instance-reboot", "instance-retirement", "instance-stop", "system-maintenance",
     "system-reboot",
 ]  # fmt: skip
+NETWORKS_KEPT = 1000
 FILTER_VALUES = 200
 """Most values of one filter (facts/aws.md#call-limits)."""
 
@@ -79,6 +80,7 @@ class Ec2(Ec2Calls):
         self._lookups = Lookups(self._calls)
         self._root_devices: dict[tuple[str, str], str] = {}
         self._nests: dict[tuple[str, str], str] = {}
+        self._sound: set[tuple[str, ...]] = set()
 
     async def find_image(self, region: str, settings: AwsSettings) -> Image:
         """Return the image by id, or the newest by creation date whose name matches."""
@@ -100,6 +102,34 @@ class Ec2(Ec2Calls):
             )
             raise errors.Invalid(f"no image {named} in {region}", reason="NoImage")
         return max(found, key=_newest)
+
+    async def check_network(self, region: str, settings: AwsSettings) -> None:
+        """Compare the VPC of subnets and groups with the one that is named, if one is.
+
+        A subnet or group never moves, so what was sound is not asked again.
+        """
+        if settings.vpc_id is None:
+            return
+        subnets, groups = settings.subnet_ids, settings.security_group_ids
+        key = (region, settings.vpc_id, *subnets, *groups)
+        if key in self._sound:
+            return
+        found = []
+        for method, rows, name, ids in (
+            ("describe_subnets", "Subnets", "SubnetId", subnets),
+            ("describe_security_groups", "SecurityGroups", "GroupId", groups),
+        ):
+            # By filter: an unknown id is then missing in the answer, and not an error of it all.
+            word = "subnet-id" if name == "SubnetId" else "group-id"
+            query = {"Filters": filters(**{word: list(ids)})}
+            pages = await self._calls.pages(region, method, query) if ids else []
+            found.append({row[name]: row["VpcId"] for p in pages for row in reading.rows(p, rows)})
+        wrong = network.mismatch(settings, *found)
+        if wrong is not None:
+            raise wrong
+        if len(self._sound) >= NETWORKS_KEPT:
+            self._sound.clear()
+        self._sound.add(key)
 
     async def launch(self, request: LaunchRequest) -> Instance:
         """Start one machine; the same request again gives the same machine."""

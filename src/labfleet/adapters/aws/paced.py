@@ -35,10 +35,14 @@ HELD_SECONDS = 60.0
 
 
 class Ec2Calls(Machines, Protocol):
-    """The calls of EC2 alone, with the one that only a choice needs."""
+    """The calls of EC2 alone, with the two that only a choice needs."""
 
     async def find_image(self, region: str, settings: AwsSettings) -> Image:
         """Return the newest image that the settings name; Invalid when none matches."""
+        ...
+
+    async def check_network(self, region: str, settings: AwsSettings) -> None:
+        """Raise Invalid (VpcMismatch) when a named VPC is not that of subnets and groups."""
         ...
 
 
@@ -81,6 +85,7 @@ class PacedEc2(Compute):
         """Return image, type and subnet: the first in order of preference that is not blocked."""
         del taken  # EC2 makes each machine anew
         aws = own(settings)
+        await self.ec2.check_network(aws.region, aws)
         image = await self.ec2.find_image(aws.region, aws)
         kind, subnet = self.offers.choose(aws, self._clock.now())
         chosen = {"image": image.id, "type": kind}

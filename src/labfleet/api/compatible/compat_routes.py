@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from litestar.params import PathParameter, QueryParameter
 
+from labfleet.api.compatible import compat_views
 from labfleet.api.core.route import SMALL, Key, Routes
-from labfleet.api.kinds.kind_routes import Cursor, Limit, Namespace, list_reply, list_type
+from labfleet.api.kinds.kind_routes import Cursor, Limit, Namespace
 from labfleet.kernel import clock, errors
 from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS
@@ -158,6 +159,15 @@ class FiguresReply(SeedRecord, frozen=True, kw_only=True):
     port_drift_sessions: tuple[str, ...]
 
 
+class FlatWorkers(SeedRecord, frozen=True, kw_only=True):
+    """A page of upstream 002's flat workers; `next` is the cursor of the following one."""
+
+    items: list[dict[str, Any]]
+    cursor: str
+    next: str | None
+    total: int
+
+
 def routes(services: ServiceContext) -> Routes:
     """Return all of them but for the two streams, which are in `streams`."""
     made = Routes("seeds")
@@ -244,20 +254,26 @@ def _definitions(made: Routes, services: ServiceContext) -> None:
 def _workers(made: Routes, services: ServiceContext) -> None:
     row = KINDS["Worker"]
 
-    @made.get(
-        "/api/internal/workers", "List workers", needs=("read", "Worker"), reply=list_type(row)
-    )
-    async def internal_workers(
-        who: Caller, limit: Limit = 100, cursor: Cursor = ""
-    ) -> dict[str, Any]:
-        """Return one page of the workers, in the form of this API."""
+    @made.get("/api/internal/workers", "List workers, flat", needs=("read", "Worker"))
+    async def internal_workers(who: Caller, limit: Limit = 100, cursor: Cursor = "") -> FlatWorkers:
+        """Return one page of the workers, each as the one flat record of upstream 002."""
         query = listing.Query(limit=limit, cursor=cursor)
-        return list_reply(row, await listing.listed(services, who, row, query))
+        page = await listing.listed(services, who, row, query)
+        items = [
+            compat_views.flat_worker(services, each)
+            for each in page.items
+            if isinstance(each, Worker)
+        ]
+        return FlatWorkers(items=items, cursor=str(page.at), next=page.next, total=page.total)
 
-    @made.get("/api/internal/workers/{id_:str}", "Read a worker", needs=("read", "Worker"))
-    async def internal_worker(who: Caller, id_: Id, namespace: Namespace = "default") -> Worker:
-        """Return one worker by its name or uid, in the form of this API."""
-        return await lookup.found(services, who, Worker, id_, namespace)
+    @made.get("/api/internal/workers/{id_:str}", "Read a worker, flat", needs=("read", "Worker"))
+    async def internal_worker(
+        who: Caller, id_: Id, namespace: Namespace = "default"
+    ) -> dict[str, Any]:
+        """Return one worker by its name or uid, as the one flat record of upstream 002."""
+        await services.fresh()
+        worker = await lookup.found(services, who, Worker, id_, namespace)
+        return compat_views.flat_worker(services, worker)
 
 
 def _simulations(made: Routes, services: ServiceContext) -> None:

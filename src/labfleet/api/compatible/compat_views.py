@@ -18,6 +18,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Room, Sample
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.reads import telemetry
 
 _SERVICE = {
@@ -35,20 +36,32 @@ STATES: dict[str | None, str] = {ours: word for word, ours in spellings.STATES.i
 _DESIRED = {"Ready": "running", "Stopped": "stopped", "Terminated": "terminated"}
 
 
+def flat_worker(services: ServiceContext, obj: Worker) -> dict[str, Any]:
+    """Return upstream 002's flat worker, as its internal routes answer it."""
+    here = services.cache.by(indices.SESSIONS_HERE, obj.key.path)
+    return worker(services, obj, [each.metadata.uid for each in here])
+
+
 def worker(services: ServiceContext, obj: Worker, sessions: Iterable[str]) -> dict[str, Any]:
     """Return upstream's worker with upstream 003's dictionaries (facts/upstream.md#worker-status).
 
-    `sessions` are the ids of those that hold something on it.
+    `sessions` are the ids of those that hold something on it. Each field, and where it stands in
+    ours: docs/reference/upstream-002.md#the-flat-worker.
     """
-    data = payload(telemetry.of(services, obj))
+    told = telemetry.of(services, obj)
+    data = payload(told)
     return {
         **_identity(obj),
         **_machine(obj),
         **_use(services, obj),
+        **_allocation(told),
+        "cpu_utilization": told.numbers["cpu"].value,
+        "memory_utilization": told.numbers["memory"].value,
         "session_ids": sorted(sessions),
         "cml_version": obj.status.cml.version or data.cml_version,
         "cml_ready": obj.status.cml.ready,
         "cml_labs_count": obj.status.cml.labs,
+        "active_labs_count": obj.status.cml.labs,
         "cml_system_info": data.system_info,
         "cml_system_health": data.system_health,
         "cml_license_info": data.license_info,
@@ -82,6 +95,9 @@ def _machine(obj: Worker) -> dict[str, Any]:
     return {
         "aws_region": _region(machine),
         "aws_instance_id": shown.id,
+        "ec2_instance_id": shown.id,
+        "aws_tags": shown.tags_seen,
+        "ip_address": shown.public_address or shown.private_address,
         "instance_type": shown.type,
         "ami_id": shown.image,
         "public_ip": shown.public_address,
@@ -97,6 +113,15 @@ def _region(machine: Machine | None) -> str | None:
     if machine is None or providers.kind_of(machine.provider) != "aws":
         return None
     return machine.provider.region
+
+
+def _allocation(told: telemetry.Reading) -> dict[str, Any]:
+    """Return what of it is promised, and what is left; see `worker_allocation`."""
+    found = told.allocation
+    return {
+        "allocated_capacity": msgspec.to_builtins(found.reserved),
+        "available_capacity": msgspec.to_builtins(found.available),
+    }
 
 
 def _use(services: ServiceContext, obj: Worker) -> dict[str, Any]:

@@ -205,13 +205,16 @@ class TagsBody(SeedRecord, frozen=True, kw_only=True):
 
 
 class ImportBody(SeedRecord, frozen=True, kw_only=True):
-    """An instance to take over by its id.
+    """An instance to take over by its id, under upstream 002's name of it or ours.
 
-    instance_id: The provider's name for the instance.
-    template: Name of the template whose CML access it gets.
+    aws_instance_id: The provider's name for the instance.
+    instance_id: The same; one of the two is enough.
+    template: Name of the template whose CML access it gets; null means that of the setting
+    `discovery.template`, as for what discovery finds.
     name: Name of the worker; null lets the server choose one.
     """
 
-    instance_id: Text
-    template: Text
+    aws_instance_id: Text | None = None
+    instance_id: Text | None = None
+    template: Text | None = None
     name: Text | None = None

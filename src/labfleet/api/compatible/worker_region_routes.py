@@ -21,6 +21,7 @@ from labfleet.api.core.route import Routes
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.worker import Worker
+from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import adoption, licences, objects, worker_reports
 from labfleet.service.verbs import lifecycle as verbs
@@ -65,7 +66,7 @@ def _region(made: Routes, services: ServiceContext) -> None:
         return await adoption.adopt_instance(
             services,
             who,
-            sent.instance_id,
+            _instance_of(sent),
             region=region,
             template=sent.template,
             name=sent.name,
@@ -180,6 +181,14 @@ def _licences(made: Routes, services: ServiceContext) -> None:
     async def region_deregister_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await licences.deregister(services, who, name, space))
+
+
+def _instance_of(sent: ImportBody) -> str:
+    given = {each for each in (sent.aws_instance_id, sent.instance_id) if each is not None}
+    if len(given) != 1:
+        wrong = "names another instance than instance_id" if given else "name the instance"
+        raise intake.invalid(("aws_instance_id", wrong))
+    return given.pop()
 
 
 async def _there(services: ServiceContext, who: Caller, region: str, id_: str) -> Worker:

@@ -61,7 +61,10 @@ def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
             _show(operation, examples.get(name, {}))
     paths["components"] = {
         "schemas": components,
-        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        },
         "responses": {
             "Problem": {
                 "description": "What went wrong (RFC 9457)",
@@ -69,8 +72,8 @@ def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
             }
         },
     }
-    paths["security"] = [{"bearer": []}]
     paths["tags"] = _tags(routes.values())
+    paths["security"] = [{"bearer": []}, {"apiKey": []}]
     paths["paths"] = {_path(path): value for path, value in paths["paths"].items()}
     return paths
 

@@ -18,7 +18,8 @@ def statuses(route: Route) -> set[int]:
     kinds: set[type[errors.LabfleetError]] = set(route.refuses)
     reasons: set[str] = set()
     if not route.public:
-        kinds |= {errors.Denied, *ANY}
+        # Invalid: two different credentials.
+        kinds |= {errors.Denied, errors.Invalid, *ANY}
         reasons.add("Unauthenticated")
     if route.parameters or route.path.startswith(OWN_API):
         kinds.add(errors.Invalid)

@@ -50,6 +50,12 @@ cursor: Place in the log up to which the page knows; follow the stream from here
 next: Value of `cursor` for the next page; null when this is the last.
 total: Number of objects on all pages.
 """
+Tag = Annotated[
+    list[str] | None,
+    QueryParameter(
+        name="tag", description="A tag as the provider shows it, KEY=VALUE or KEY; repeats."
+    ),
+]
 Handler = Callable[..., Awaitable[dict[str, Any]]]
 ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
 """Filters that the list of every kind takes; one that the kind does not declare is refused."""
@@ -109,8 +115,14 @@ def _with_filters(row: Kind, handler: Handler) -> Handler:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Filter)
         for name in names
     ]
+    named: dict[str, Any] = dict.fromkeys(names, Filter)
+    if row.tags:
+        more.append(
+            inspect.Parameter("tag", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Tag)
+        )
+        named["tag"] = Tag
     typed = {key: each for key, each in handler.__annotations__.items() if key != "given"}
-    handler.__annotations__ = {**typed, **dict.fromkeys(names, Filter)}
+    handler.__annotations__ = {**typed, **named}
     handler.__signature__ = signature.replace(parameters=[*fixed, *more])  # type: ignore[attr-defined]
     return handler
 
@@ -129,13 +141,15 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
-        **given: str | None,
+        **given: Any,
     ) -> dict[str, Any]:
         """Return one page of the objects that the caller may see, filtered and sorted."""
+        tags = given.pop("tag", None) or ()
         query = listing.Query(
             namespace=namespace,
             selector=label_selector,
             filters=tuple((name, value) for name, value in given.items() if value is not None),
+            tags=tuple(tags),
             sort=sort,
             limit=limit,
             cursor=cursor,

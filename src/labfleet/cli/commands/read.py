@@ -16,6 +16,8 @@ from labfleet.resources import kinds
 @click.argument("args", nargs=-1, metavar="KIND[,KIND] [NAME...] | KIND/NAME...",
                 shell_complete=completing.kind_or_name)  # fmt: skip
 @click.option("-l", "--selector", metavar="LABELS", help="Labels: a=b,c!=d,e.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]",
+              help="Workers: tags as EC2 shows them; repeats, all must be there.")  # fmt: skip
 @click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
 @click.option("--limit", type=click.IntRange(1, 100_000), help="At most so many rows.")
 @click.option("--sort-by", metavar="PATH", help="Path or column to sort by; -PATH descends.")
@@ -27,6 +29,7 @@ def get(
     *,
     args: tuple[str, ...],
     selector: str | None,
+    tags: tuple[str, ...],
     all_namespaces: bool,
     limit: int | None,
     sort_by: str | None,
@@ -41,6 +44,8 @@ def get(
         known = ", ".join(each.plural for each in kinds.KINDS.values())
         raise exits.usage("which kind?", f"The kinds are {known}.")
     wanted, chosen = targets.selected(args)
+    if tags:
+        _taggable(wanted, chosen, watch=watch)
     space = None if all_namespaces else call.settings.namespace
     if watch:
         names = {(each.kind.name, each.name) for each in wanted}
@@ -50,7 +55,7 @@ def get(
         return _some(call, wanted, chosen)
     found: list[Any] = []
     more = False
-    asked = {"namespace": space, "labelSelector": selector}
+    asked = {"namespace": space, "labelSelector": selector, "tag": list(tags) or None}
     for _, (items, _, rest) in targets.lists(
         call, chosen, limit=limit, sort=lambda kind: _sort(kind, sort_by), **asked
     ):
@@ -63,6 +68,14 @@ def get(
     elif more:
         call.out.note(f"Only the first {len(found)}; there are more (--limit).")
     return exits.OK
+
+
+def _taggable(wanted: list[targets.Target], chosen: list[kinds.Kind], *, watch: bool) -> None:
+    without = [each.plural for each in chosen if not each.tags]
+    if without:
+        raise exits.usage(f"--tag chooses among workers; {' and '.join(without)} have no tags")
+    if wanted or watch:
+        raise exits.usage("--tag chooses from a list: give no name and no --watch")
 
 
 def _some(call: Call, wanted: list[targets.Target], chosen: list[kinds.Kind]) -> int:

@@ -78,6 +78,8 @@ def _all(call: Call) -> int:
             _number(each, "cpu"),
             _number(each, "memory"),
             _number(each, "disk"),
+            _share(each, "cpu"),
+            _share(each, "memory"),
             _number(each, "nodes"),
             _number(each, "labs"),
             str(each.get("sessions")),
@@ -86,7 +88,8 @@ def _all(call: Call) -> int:
         ]
         for each in items
     ]
-    titles = ["WORKER", "PHASE", "HEALTH", "CPU%", "MEMORY%", "DISK%", "NODES", "LABS",
+    titles = ["WORKER", "PHASE", "HEALTH", "CPU%", "MEMORY%", "DISK%", "CPU-RESERVED%",
+              "MEMORY-RESERVED%", "NODES", "LABS",
               "SESSIONS", "MEASURED", "ALERTS"]  # fmt: skip
     call.out.table(titles, rows)
     call.out.left_out(answer, "workers")
@@ -100,6 +103,12 @@ def _number(each: dict[str, Any], name: str) -> str:
         return "-"
     mark = "" if found.get("fresh") else "?"
     return f"{value:.0f}{mark}"
+
+
+def _share(each: dict[str, Any], name: str) -> str:
+    """Return how much is promised: beside what is used, which is another thing."""
+    value = ((each.get("allocation") or {}).get("percent") or {}).get(name)
+    return "-" if value is None else f"{value:.1f}"
 
 
 def _age(each: dict[str, Any]) -> str:

@@ -268,8 +268,12 @@ class Client:
 
     def _target(self, path: str, query: dict[str, Any] | None) -> str:
         base = self._address().path.rstrip("/")
-        given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
-        return f"{base}{path}" + (f"?{urlencode(given)}" if given else "")
+        given = {
+            key: list(map(_text, value)) if isinstance(value, list) else _text(value)
+            for key, value in (query or {}).items()
+            if value is not None
+        }
+        return f"{base}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
     def _address(self) -> SplitResult:
         """Return the server's address in parts; usage Failure when it is none."""

@@ -7,6 +7,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet get sessions",
         "labfleet get session/ccnp-4711 -o yaml",
         "labfleet get workers -l site=eu --sort-by phase",
+        "labfleet get workers --tag course=ccnp --tag owner",
         "labfleet get sessions -A -o csv",
     ),
     "describe": (

@@ -9,9 +9,12 @@ import msgspec
 from labfleet.interfaces.compute import Checks, Instance
 from labfleet.resources.machine import MachineStatus
 
+TAGS_KEPT = 50
+"""EC2's own limit of tags on an instance."""
 
-def machine_status(found: Instance) -> MachineStatus:
-    """Return the status record of a described machine."""
+
+def machine_status(found: Instance, *, tagged: bool = False) -> MachineStatus:
+    """Return the status record of a described machine; its tags only where a provider has them."""
     return MachineStatus(
         id=found.id,
         state=found.state,
@@ -23,6 +26,7 @@ def machine_status(found: Instance) -> MachineStatus:
         launched=found.launch_time,
         volume=found.root_volume_id,
         state_reason=found.state_reason,
+        tags_seen=dict(sorted(found.tags.items())[:TAGS_KEPT]) if tagged else None,
     )
 
 

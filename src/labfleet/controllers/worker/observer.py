@@ -27,7 +27,7 @@ from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
-from labfleet.resources import conditions, refs
+from labfleet.resources import conditions, providers, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemStats
@@ -109,7 +109,8 @@ class WorkerObserver:
         checks = None
         if described.state == "running" and asked:
             checks = await self.inventory.checks(machine.provider.region)
-        shown = checked(machine_status(described), checks)
+        tagged = providers.of(machine.provider).tagged
+        shown = checked(machine_status(described, tagged=tagged), checks)
         if checks is None and asked:  # no answer: keep the scheduled events known so far
             shown = msgspec.structs.replace(shown, events=worker.status.machine.events)
         return replace(

@@ -34,6 +34,7 @@ from labfleet.resources.providers.aws import AwsSettings
 
 ZONES = ("a", "b", "c")
 SHOWN_SECONDS = 3600.0
+VPC = "vpc-1"
 VCPUS = {"m5zn.metal": 48}
 INITIALIZING_SECONDS = 60.0
 CML_IMAGE = Image("ami-1", "cisco-cml2.9", None)
@@ -42,6 +43,8 @@ CALL_PROFILE = CallProfile("EC2", low=0.05, high=0.4, patience=12.0, trouble="am
 BUCKETS = {
     "DescribeInstances": (100.0, 20.0),
     "DescribeImages": (100.0, 20.0),
+    "DescribeSubnets": (100.0, 20.0),
+    "DescribeSecurityGroups": (100.0, 20.0),
     "RunInstances": (5.0, 2.0),
     "StartInstances": (5.0, 2.0),
     "StopInstances": (50.0, 5.0),
@@ -105,7 +108,8 @@ class Cloud:
     A new instance shows after `shown_after` seconds; None draws it. A run or a test fills
     `images`, `waste` (volumes and addresses attached to nothing) and `points` (CloudWatch).
     A test may also script what EC2 refuses: `refusals` are by action ("any" for all of them),
-    `stock` is how many machines of a type are left in a subnet (without an entry: enough).
+    `stock` is how many machines of a type are left in a subnet (without an entry: enough), and
+    `places` in which VPC a subnet or security group lies (without an entry: `VPC`).
     """
 
     loop: Loop
@@ -130,6 +134,7 @@ class Cloud:
     points: dict[str, tuple[MetricPoint, ...]] = field(default_factory=dict)
     refusals: dict[str, errors.LabfleetError] = field(default_factory=dict)
     stock: dict[tuple[str, str], int] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
     _world: contextvars.Context = field(default_factory=contextvars.Context)
 
     # --- requests ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from labfleet.adapters.aws import launches, points
+from labfleet.adapters.aws import launches, network, points
 from labfleet.interfaces.compute import (
     Checks,
     Image,
@@ -20,7 +20,7 @@ from labfleet.interfaces.compute import (
     MetricPoint,
 )
 from labfleet.kernel import errors
-from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, Cloud, FakeInstance
+from labfleet.rehearsal.worlds.ec2 import CML_IMAGE, VPC, Cloud, FakeInstance
 from labfleet.rehearsal.worlds.wire import Wire
 from labfleet.resources.providers.aws import AwsSettings
 
@@ -47,6 +47,24 @@ class Ec2:
             return max(self._cloud.images, key=_newest, default=CML_IMAGE)
 
         return await self._wire.ask("DescribeImages", effect, down=self._down)
+
+    async def check_network(self, region: str, aws: AwsSettings) -> None:
+        del region
+        if aws.vpc_id is None:
+            return
+
+        def effect() -> errors.Invalid | None:
+            self._cloud.spend("DescribeSubnets")
+            places = self._cloud.places
+            subnets, groups = (
+                {each: places.get(each, VPC) for each in ids}
+                for ids in (aws.subnet_ids, aws.security_group_ids)
+            )
+            return network.mismatch(aws, subnets, groups)
+
+        wrong = await self._wire.ask("DescribeSubnets", effect, down=self._down)
+        if wrong is not None:
+            raise wrong
 
     async def launch(self, request: LaunchRequest) -> Instance:
         def effect() -> Instance:

@@ -26,7 +26,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import SeededRng
-from labfleet.rehearsal.worlds.ec2 import CALL_PROFILE, CML_IMAGE, Cloud
+from labfleet.rehearsal.worlds.ec2 import CALL_PROFILE, CML_IMAGE, VPC, Cloud
 from labfleet.rehearsal.worlds.ec2_forms import (
     Form,
     code_of,
@@ -64,6 +64,8 @@ class XmlEndpoint:
             "RunInstances": self._run,
             "DescribeInstances": self._describe,
             "DescribeImages": self._images,
+            "DescribeSubnets": lambda form: self._placed(form, "subnet-id", "subnet"),
+            "DescribeSecurityGroups": lambda form: self._placed(form, "group-id", "securityGroup"),
             "StartInstances": self._start,
             "StopInstances": self._stop,
             "TerminateInstances": self._terminate,
@@ -156,6 +158,17 @@ class XmlEndpoint:
             if any(fnmatchcase(each.name, pattern) for pattern in patterns)
         ]
         return f"<imagesSet>{''.join(map(image, found))}</imagesSet>"
+
+    def _placed(self, form: Form, wanted: str, what: str) -> str:
+        """Say in which VPC subnets or groups lie; what nobody placed lies in the default one."""
+        self.cloud.spend(form["Action"])
+        places = self.cloud.places
+        name, listed_as = ("groupId", "Info") if wanted == "group-id" else ("subnetId", "Set")
+        rows = "".join(
+            f"<item><{name}>{each}</{name}><vpcId>{places.get(each, VPC)}</vpcId></item>"
+            for each in filters(form).get(wanted, [])
+        )
+        return f"<{what}{listed_as}>{rows}</{what}{listed_as}>"
 
     def _checks(self, form: Form) -> str:
         self.cloud.spend("DescribeInstanceStatus")

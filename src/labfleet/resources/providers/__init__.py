@@ -36,7 +36,8 @@ class Provider:
     `problems` judges settings that a machine is to be launched with, `tags` those of people.
     `region` and `machine` are what its regions and machines are called, each with an example.
     `place` and `types` are the fields of its settings that a table of templates shows,
-    `instead` pairs of fields of which a body may have one.
+    `instead` pairs of fields of which a body may have one. `tagged` machines have tags that other
+    programs see and set too.
     """
 
     settings: type[Any]
@@ -48,6 +49,7 @@ class Provider:
     machine_example: str
     place: str
     types: str
+    tagged: bool
     instead: tuple[tuple[str, str], ...] = ()
 
 
@@ -62,6 +64,7 @@ PROVIDERS: Mapping[str, Provider] = {
         machine_example="i-0abc1234def567890",
         place="region",
         types="instanceTypes",
+        tagged=True,
         instead=(("amiId", "amiNamePattern"), ("amiNamePattern", "amiId")),
     ),
     "static": Provider(
@@ -74,6 +77,7 @@ PROVIDERS: Mapping[str, Provider] = {
         machine_example="cml-1.0abc1234def5",
         place="site",
         types="servers",
+        tagged=False,
     ),
 }
 

@@ -38,7 +38,8 @@ class KindRules:
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
     see only those whose spec.owner they are. `explain` is a coroutine function (services,
     obj) that returns an Explanation, `about` a sentence for those that need no more; `warns`
-    (services, obj) returns sentences on what it asks for in vain. `pools` tells
+    (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
+    worked out when it is read, at the paths `derived`, and never stored. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. `view` (sources, caller, obj) returns
@@ -57,6 +58,8 @@ class KindRules:
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None
+    shown: Callable[..., Any] | None = None
+    derived: tuple[str, ...] = ()
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()

@@ -9,6 +9,7 @@ from labfleet.service.kinds import (
     indices,
     machine_rules,
     origin_rules,
+    worker_allocation,
     worker_events,
     worker_explained,
 )
@@ -26,6 +27,8 @@ RULES = KindRules(
     # start an instance with any profile and program.
     fields={Role.CONTROLLER: {"create": frozenset({"template"})}},
     explain=worker_explained.explain,
+    shown=worker_allocation.shown,
+    derived=("status.allocation", "status.lastHealthCheckAt"),
     pools=lambda worker: (refs.pool_of(worker),),
     event_types=worker_events.WorkerEvent,
     unlogged=frozenset({worker_events.WorkerEvent.METRICS_UPDATED}),

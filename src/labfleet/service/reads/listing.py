@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -26,21 +26,28 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.service.core import access, intake
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
+TAGS_LIMIT = 50
+TAG_LIMIT = 400
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends."""
+    """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends.
+
+    `tags` are `key=value`, or `key` with any value; all must be there, as the provider shows them.
+    """
 
     namespace: str | None = None
     selector: str = ""
     filters: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
     sort: str = ""
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
@@ -77,13 +84,23 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
     await services.fresh()
     at = services.cache.cursor
     assert at is not None  # noqa: S101 - fresh() returns after the first list
-    matching = [obj for obj in _candidates(services, caller, row, query) if wanted(obj)]
+    rules = TABLE[row.name]
+
+    def show(obj: Resource) -> Resource:
+        return obj if rules.shown is None else cast("Resource", rules.shown(services, obj))
+
+    early = query.sort.removeprefix("-").startswith(rules.derived)
+    matching = [
+        show(obj) if early else obj
+        for obj in _candidates(services, caller, row, query)
+        if wanted(obj)
+    ]
     ordered = [(order(obj), obj) for obj in matching]
     if after is not None:
         floor = _sort_key(after, descends=query.sort.startswith("-"))
         ordered = [pair for pair in ordered if pair[0] > floor]
     page = heapq.nsmallest(query.limit + 1, ordered, key=_first)
-    items = tuple(obj for _, obj in page[: query.limit])
+    items = tuple(obj if early else show(obj) for _, obj in page[: query.limit])
     more = None
     if len(page) > query.limit:
         more = _text(mark, _value(row, query.sort, items[-1]), items[-1])
@@ -122,6 +139,8 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
             raise intake.invalid((name, f"{row.plural} cannot be filtered by {name}"))
         tests.append((read, frozenset(value.split(","))))
 
+    tagged = _tagged(row, query.tags)
+
     def wanted(obj: Resource) -> bool:
         if query.namespace is not None and obj.metadata.namespace != query.namespace:
             return False
@@ -129,9 +148,29 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
             return False
         if parsed and not selectors.matches(parsed, obj.metadata.labels):
             return False
-        return all(read(obj) in values for read, values in tests)
+        return all(read(obj) in values for read, values in tests) and tagged(obj)
 
     return wanted
+
+
+def _tagged(row: Kind, tags: tuple[str, ...]) -> Callable[[Resource], bool]:
+    """Return the judgement by tags; what has unknown tags has none of them for sure."""
+    if not tags:
+        return lambda _: True
+    read = getter(row.type, row.tags) if row.tags else None
+    if read is None:
+        raise intake.invalid(("tag", f"{row.plural} have no tags"))
+    if len(tags) > TAGS_LIMIT or max(map(len, tags)) > TAG_LIMIT:
+        raise intake.invalid(("tag", f"at most {TAGS_LIMIT} of {TAG_LIMIT} characters"))
+    if not all(tag.partition("=")[0] for tag in tags):
+        raise intake.invalid(("tag", "give KEY=VALUE, or KEY for any value"))
+    pairs = [tag.partition("=") for tag in tags]
+
+    def tagged(obj: Resource) -> bool:
+        has = read(obj) or {}
+        return all(key in has and (not given or has[key] == value) for key, given, value in pairs)
+
+    return tagged
 
 
 def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
@@ -200,7 +239,7 @@ def _first(pair: tuple[Any, Resource]) -> Any:
 
 def _mark(caller: Caller, row: Kind, query: Query) -> str:
     owner = access.only_owner(caller.principal, row.name) or ""
-    said = (query.namespace or "", query.selector, query.sort, owner)
+    said = (query.namespace or "", query.selector, query.sort, owner, *query.tags)
     return ids.digest(row.name, *said, *(f"{name}={value}" for name, value in query.filters))[:16]
 
 

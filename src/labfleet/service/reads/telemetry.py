@@ -13,10 +13,10 @@ from labfleet.resources import alerts, fleet_alerts
 from labfleet.resources.machine import ScheduledEvent
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.telemetry import ProviderPoint, Sample
-from labfleet.resources.worker import Health, Worker, WorkerPhase
+from labfleet.resources.worker import Allocation, Health, Worker, WorkerPhase
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, worker_allocation
 from labfleet.service.reads.raised import standing
 
 LISTED = 1000
@@ -69,6 +69,7 @@ class Reading(Record, frozen=True, kw_only=True):
     provider: What the provider says of the machine.
     unknown: Path of each null in the sample to why it is null.
     units: Path of each number in the sample to its unit.
+    allocation: What is promised of its capacity.
     sample: The newest sample; null when there is none, or none that was renewed in time.
     """
 
@@ -82,6 +83,7 @@ class Reading(Record, frozen=True, kw_only=True):
     provider: ProviderReading = ProviderReading()
     unknown: dict[str, str] = {}
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
+    allocation: Allocation = Allocation()
     sample: Sample | None = None
 
 
@@ -95,6 +97,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     sessions: Sessions on it that have not ended.
     alerts: Raised alerts of it.
     numbers: Its numbers by name.
+    allocation: What is promised of its capacity.
     """
 
     worker: str
@@ -104,6 +107,7 @@ class Vitals(Record, frozen=True, kw_only=True):
     sessions: int
     alerts: tuple[str, ...] = ()
     numbers: dict[str, vitals.Number] = {}
+    allocation: Allocation = Allocation()
 
 
 async def newest(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Reading:
@@ -116,6 +120,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
     """Return the newest numbers of a worker, whichever process measured them."""
     sample, shown = services.samples.newest(worker.key), worker.status.machine
     numbers = numbers_of(services, worker)
+    promised = worker_allocation.of(services.cache, worker, services.clock.now())
     provider = ProviderReading(
         state=shown.state,
         system_check=shown.host_check,
@@ -131,6 +136,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
             health=worker.status.health,
             numbers=numbers,
             provider=provider,
+            allocation=promised,
         )
     age = max(services.clock.now() - sample.at, timedelta(0))
     fresh = age <= services.sample_life()
@@ -143,6 +149,7 @@ def of(services: ServiceContext, worker: Worker) -> Reading:
         health=worker.status.health,
         numbers=numbers,
         provider=provider,
+        allocation=promised,
         unknown=unknown(sample) if fresh else {},
         sample=sample if fresh else None,
     )
@@ -164,6 +171,7 @@ async def all_vitals(services: ServiceContext, caller: Caller) -> tuple[tuple[Vi
             sessions=_bound(services, each),
             alerts=tuple(row.condition for row in alerts.raised(each.key, each.status.conditions)),
             numbers=numbers_of(services, each),
+            allocation=worker_allocation.of(services.cache, each, services.clock.now()),
         )
         for each in services.cache.by(indices.WORKERS_LIVING, True)
     ]

@@ -159,11 +159,15 @@ async def adopt_instance(
     instance_id: str,
     *,
     region: str,
-    template: str,
+    template: str | None,
     name: str | None = None,
     namespace: str,
 ) -> Worker:
-    """Adopt an instance by its id, whether a worker has it already or not."""
+    """Adopt an instance by its id, whether a worker has it already or not.
+
+    Without a template a worker that is there keeps its own, and a new one gets that of the
+    settings, in its namespace.
+    """
     _person(caller)
     origin = Origin(
         kind="imported",
@@ -181,6 +185,9 @@ async def adopt_instance(
         return await adopt(
             services, caller, known.name, known.metadata.namespace, template=template
         )
+    if template is None:
+        chosen_template = await _template(services)
+        template, namespace = chosen_template.name, chosen_template.namespace
     taken = services.cache.names(Worker, namespace)
     chosen = name or discovery.worker_name(instance_id, None, taken)
     spec = WorkerSpec(template=template, origin=origin)

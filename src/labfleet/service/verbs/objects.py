@@ -20,6 +20,7 @@ from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
 from labfleet.service.core import access, defaults, idempotency, intake, lookup
 from labfleet.service.core.idempotency import Memo
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
 from labfleet.service.kinds import rules
 from labfleet.service.kinds.admitted import Admitted
@@ -32,7 +33,13 @@ async def get(
 ) -> Resource:
     """Return the object; raise Gone when there is none or the caller may not see it."""
     access.demand(caller.principal, "read", row.name)
-    return await _seen(services, caller, row, name, namespace)
+    found = await _seen(services, caller, row, name, namespace)
+    show = TABLE[row.name].shown
+    if show is None:
+        return found
+    await services.fresh()
+    shown: Resource = show(services, found)
+    return shown
 
 
 async def create(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from labfleet.decisions import ledger, vitals
+from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts
@@ -22,7 +22,7 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec
 from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, worker_allocation
 from labfleet.service.kinds.admitted import referred
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -252,13 +252,11 @@ async def scale_up(
 
 def capacity(services: ServiceContext, worker: Worker) -> tuple[Amounts | None, Amounts]:
     """Return a worker's observed capacity, and the most that is reserved on it from now on."""
-    now = services.clock.now()
-    held = [
-        each.status.reservation
-        for each in services.cache.by(indices.SESSIONS_HERE, worker.key.path)
-        if each.status.reservation is not None
-    ]
-    return worker.status.capacity, ledger.peak(ledger.settled(held, now), now, None)
+    return worker.status.capacity, _promised(services, worker)
+
+
+def _promised(services: ServiceContext, worker: Worker) -> Amounts:
+    return worker_allocation.of(services.cache, worker, services.clock.now()).reserved
 
 
 async def cleanup(

@@ -15,7 +15,7 @@ const HERE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle
  * The fleet's time, in milliseconds since 1970.
  * @returns {number}
  */
-function fleetNow() {
+export function fleetNow() {
   return fleet.at + (performance.now() - fleet.since) * fleet.rate;
 }
 

@@ -1,8 +1,13 @@
 // What this page knows of the fleet: the rows of every table and the newest events. No elements.
 
+import { fleetNow } from "./clock.js";
 import { KINDS, UNITS, WORDS } from "./words.js";
 
+/** How much longer a lab is assumed to hold its capacity once its end has passed. */
+const OVERDUE = 15 * 60_000;
+
 /** @typedef {import("./rows.js").Row} Row */
+/** @typedef {import("./rows.js").Held} Held */
 /** @typedef {import("./cells.js").Use} Use */
 /**
  * One line of the list of events. Those of the server's first page are known by their key alone:
@@ -111,18 +116,53 @@ export function putEvent(event) {
 export function usesOf(kind) {
   /** @type {Map<string, Use>} */
   const found = new Map();
+  /** @type {Map<string, (Held | null)[]>} */
+  const given = new Map();
   /** @type {Record<string, string>} */
   const holders = { Worker: "Session", Cluster: "Simulation" };
   const from = holders[kind];
   for (const each of from ? rowsOf(from).values() : []) {
     if (!each.holder) continue;
     const name = `${each.namespace}/${each.holder}`;
-    const use = found.get(name) ?? { live: 0, held: {} };
-    use.live += 1;
-    for (const unit of UNITS) {
-      use.held[unit] = (use.held[unit] ?? 0) + (each.held?.[unit] ?? 0);
-    }
-    found.set(name, use);
+    const old = given.get(name) ?? [];
+    given.set(name, [...old, each.held]);
+  }
+  const now = fleetNow();
+  for (const [name, all] of given) {
+    const reservations = all.filter((each) => each !== null);
+    /** @type {Record<string, number>} */
+    const held = {};
+    for (const unit of UNITS) held[unit] = peak(reservations, unit, now);
+    found.set(name, { live: all.length, held });
   }
   return found;
+}
+
+/**
+ * The most that is held at any instant from now on, as the server's ledger sums it: what began
+ * stays held until its object lets go of it, whatever its end was to be.
+ * @param {Held[]} reservations
+ * @param {string} unit
+ * @param {number} now
+ * @returns {number}
+ */
+function peak(reservations, unit, now) {
+  let held = 0;
+  /** @type {[number, number][]} */
+  const changes = [];
+  for (const { amounts, start, end } of reservations) {
+    const amount = amounts[unit] ?? 0;
+    const until = start <= now ? Math.max(end, now + OVERDUE) : end;
+    if (until <= Math.max(now, start)) continue;
+    if (start <= now) held += amount;
+    else changes.push([start, amount]);
+    if (until < Infinity) changes.push([until, -amount]);
+  }
+  let most = held;
+  // At one instant ends come before starts: neighbours do not overlap.
+  for (const [, change] of changes.sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
+    held += change;
+    most = Math.max(most, held);
+  }
+  return most;
 }

@@ -28,6 +28,10 @@ import { KINDS, UNITS, WORDS, sectionOf, stateOf } from "./words.js";
  */
 /** @typedef {string | number | boolean} Value what a cell shows */
 /**
+ * A reservation; instants in milliseconds, Infinity for an end that nobody knows.
+ * @typedef {{amounts: Amounts, start: number, end: number}} Held
+ */
+/**
  * One row of a table.
  * @typedef {object} Row
  * @property {string} key kind, namespace and name
@@ -41,7 +45,7 @@ import { KINDS, UNITS, WORDS, sectionOf, stateOf } from "./words.js";
  * @property {number} order of its state
  * @property {number} at where it stands among those of its order
  * @property {string | null} holder the worker or cluster on which it holds something
- * @property {Amounts | null} held what it holds there
+ * @property {Held | null} held what it holds there, and from when to when
  * @property {Amounts | null} capacity what others can hold of it
  */
 
@@ -112,6 +116,16 @@ function capacityOf({ kind, spec, status }) {
 }
 
 /**
+ * @param {any} reservation
+ * @returns {Held | null}
+ */
+function heldOf(reservation) {
+  if (!reservation) return null;
+  const { amounts, start, end } = reservation;
+  return { amounts, start: Date.parse(start), end: end ? Date.parse(end) : Infinity };
+}
+
+/**
  * Return the row of an object, or null when its kind has no table.
  * @param {ApiObject} object
  * @returns {Row | null}
@@ -134,7 +148,7 @@ export function rowOf(object) {
     phase, over, order,
     at: (over ? -at : at) || 0,
     holder: holderOf(object, over),
-    held: status.reservation?.amounts ?? null,
+    held: heldOf(status.reservation ?? null),
     capacity: capacityOf(object),
   };
 }

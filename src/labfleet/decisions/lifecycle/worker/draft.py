@@ -44,6 +44,8 @@ ABSENCE_PATIENCE = timedelta(seconds=70)
 Source: facts/aws.md#absence.
 """
 TOLERATED_CHECKS = 3
+FAILED_CHECKS = 1000
+"""From here on failed checks are not counted further, so that a dead server costs no writes."""
 PROVIDER_BELIEVED = 180.0
 """How many seconds the provider's last word stands while it does not answer."""
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
@@ -194,7 +196,8 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
     def _leave(self, phase: WorkerPhase) -> None:
         """Remove what was true only in the old phase, and the intent of a launch under way."""
         if self.status.phase is P.PROVISIONING_EC2:
-            self.set(effect=None)  # `settle` has seen that nothing was launched under it
+            # `settle` has seen that nothing was launched under the effect.
+            self.set(effect=None, provisioning_ended_at=self.now)
         self.forget(
             WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
         )
@@ -203,6 +206,8 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
 
     def _enter(self, phase: WorkerPhase) -> None:
         """Take back what cannot be so in the new phase: nobody looks at it for an hour, or ever."""
+        if phase is P.PROVISIONING_EC2:
+            self.set(provisioning_started_at=self.now, provisioning_ended_at=None)
         if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
             self.set(health=Health.UNKNOWN)
         ended = self.status.machine.state in {"ending", "gone"}
@@ -212,6 +217,13 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
             before = conditions.find(self.status.conditions, WorkerCondition.LICENSED)
             if before is not None and before.status != "False":
                 self.forget(WorkerCondition.LICENSED)  # that it was returned stays true
+
+    def failed_check(self) -> int:
+        """Note that a check of CML failed now; return how many did in a row, at most a thousand."""
+        failed = min(self.status.failed_checks + 1, FAILED_CHECKS)
+        if failed != self.status.failed_checks:  # else there is nothing to write at each look
+            self.set(failed_checks=failed, failed_check_at=self.now)
+        return failed
 
     def stay(self, message: str = "", *, again: float = POLL, do: Action | None = None) -> Step:
         return self.go(self.status.phase, message or self.status.message, again=again, do=do)

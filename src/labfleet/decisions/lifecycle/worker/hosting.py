@@ -49,8 +49,7 @@ def _note_answer(draft: Draft) -> None:
         told = f"CML {draft.status.cml.version}"
         draft.fact(WorkerCondition.CML_READY, "True", WorkerReason.READY, told)
         return
-    failed = min(draft.status.failed_checks + 1, 1000)
-    draft.set(failed_checks=failed)
+    failed = draft.failed_check()
     why = draft.seen.trouble or f"CML is {draft.seen.stage}"
     if failed < TOLERATED_CHECKS:
         draft.set(health=Health.DEGRADED)

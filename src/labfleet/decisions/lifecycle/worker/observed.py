@@ -147,7 +147,7 @@ def _server(draft: Draft) -> Step:
         draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.NOT_READY, told)
         answers = Health.DEGRADED if seen.stage == "not_ready" else Health.UNREACHABLE
         draft.set(health=answers if hosting else Health.UNKNOWN)
-        draft.set(failed_checks=min(draft.status.failed_checks + 1, 1000))
+        draft.failed_check()
         worker_health.let_lapse(draft)
         return draft.stay(f"observed: waiting for CML: {told}", again=CHECK if hosting else 5.0)
     draft.fact(
