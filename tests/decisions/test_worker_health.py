@@ -251,7 +251,8 @@ def test_a_part_that_fails_lets_only_its_own_facts_lapse_and_opens_nothing() -> 
 
 LASTING = {
     "Adopted", "DuplicateIdentity", "OverCommitted", "LicenceLeaked", "Drained", "Failed", "Late",
-    "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck", "IdleWarning",
+    "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck",
+    "MachineLaunched", "IdleWarning",
 }  # fmt: skip
 """What we did or decided ourselves, or what lasts: no look has to tell it again."""
 EVERY_LOOK = {"CMLReady", "HealthCheckPassed", "Silent", "AcceptingLabs"}

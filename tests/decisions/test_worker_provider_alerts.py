@@ -10,7 +10,6 @@ from alert_line import Line, measured
 from lifecycle_worlds import START, worker
 
 from labfleet.decisions import placement, vitals
-from labfleet.decisions.lifecycle.worker import alerts as worker_alerts
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.resources import alerts, conditions
 from labfleet.resources.machine import MachineStatus, ScheduledEvent
@@ -273,7 +272,7 @@ def test_every_limit_is_one_of_the_machines() -> None:
     """The table of phases names limits that exist."""
     limits = worker().spec.machine
     assert limits is not None
-    assert all(hasattr(limits.limits, name) for name in worker_alerts.LIMITS.values())
+    assert all(hasattr(limits.limits, name) for name in worker_phases.LIMITS.values())
 
 
 def test_every_word_that_closes_a_worker_has_its_sentence() -> None:

@@ -344,4 +344,5 @@ def _of(worker: Worker, held: tuple[Reservation, ...]) -> scaling.PoolWorker:
         unreachable=worker_phases.sick(worker) is not None,
         ill=worker_phases.host_ill(worker),
         retired=worker_phases.retired(worker),
+        unlaunched=worker_phases.unlaunched(worker),
     )

@@ -117,6 +117,24 @@ _ROWS = (
         "instance check is the operating system: read its console, then restart it.",
     ),
     Alert(
+        condition=WorkerCondition.MACHINE_LAUNCHED,
+        when="False",
+        cause="The provider has had no room for the worker's machine in any type and place that its "
+        "template names, for longer than thresholds.noCapacitySeconds.",
+        command="labfleet explain worker NAME",
+        fix="It is asked again with back-off, and its time limits stand still. Name more machine types "
+        "or subnets in the template, or delete the worker.",
+        by_reason={
+            WorkerReason.QUOTA_EXCEEDED: (
+                "A quota of the account stops the launch, for longer than thresholds.noCapacitySeconds.",
+                (
+                    "Ask the provider for more, or end machines that nobody needs. It is asked again "
+                    "with back-off, and its time limits stand still."
+                ),
+            ),
+        },
+    ),
+    Alert(
         condition=WorkerCondition.MACHINE_STARTED,
         when="False",
         cause="The provider will not start the stopped machine: no room for its type in its zone, or a "

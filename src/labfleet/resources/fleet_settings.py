@@ -115,7 +115,10 @@ class Idle(Record, frozen=True, kw_only=True):
 
 
 class Thresholds(Record, frozen=True, kw_only=True):
-    """From which value a condition is raised, and below which it is taken back (percent)."""
+    """From which value a condition is raised, and below which it is taken back (percent).
+
+    `no_capacity_seconds` without room for a machine anywhere raise MachineLaunched.
+    """
 
     cpu_percent: Percent = 90.0
     cpu_eased_percent: Percent = 80.0
@@ -125,6 +128,7 @@ class Thresholds(Record, frozen=True, kw_only=True):
     disk_eased_percent: Percent = 85.0
     licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
     silent_seconds: Seconds = 300
+    no_capacity_seconds: Seconds = 600
     stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
 
     def __post_init__(self) -> None:

@@ -169,10 +169,23 @@ class LicenceStatus(Record, frozen=True, kw_only=True):
     renewed_at: datetime | None = None
 
 
+class LimitStatus(Record, frozen=True, kw_only=True):
+    """The time limit of the machine's `limits` that bounds what the worker does now.
+
+    It counts from `since`: from the beginning of what it limits once that has `begun`, of the wait
+    for it before. While something outside holds the worker up (`held_since`) it stands still.
+    """
+
+    name: str
+    since: datetime
+    begun: bool = False
+    held_since: datetime | None = None
+
+
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
-    `phase_since` is when the phase was entered (fleet time); deadlines count from it.
+    `phase_since` is when the phase was entered (fleet time), `limit` the time limit that runs in it.
     `summary` is upstream 002's coarse word. `capacity` is the real one once seen (None before).
     `attempt` counts launches; it is part of the client token. `foreign_ports` are those seen
     on the server and not allocated by us (`tcp/5041`), quarantined until they are gone.
@@ -181,6 +194,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 
     phase: WorkerPhase = WorkerPhase.PENDING
     phase_since: datetime | None = None
+    limit: LimitStatus | None = None
     summary: str = "pending"
     health: Health = Health.UNKNOWN
     failed_checks: int = 0

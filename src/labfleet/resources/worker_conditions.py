@@ -134,6 +134,12 @@ class WorkerCondition(ConditionType):
         R.TERMINATED,
         ANY_ERROR,
     )
+    MACHINE_LAUNCHED = (
+        "MachineLaunched",
+        "False when there was no room for its machine anywhere for thresholds.noCapacitySeconds.",
+        R.OUT_OF_CAPACITY,
+        R.QUOTA_EXCEEDED,
+    )
     MACHINE_STARTED = (
         "MachineStarted",
         "False while the provider has no room to start the worker's own machine again.",

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from labfleet.decisions import vitals
-from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker import limits, phases
 from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Measured
 from labfleet.resources.telemetry import ProviderPoint, Sample
-from labfleet.resources.worker import Health, WorkerPhase
+from labfleet.resources.worker import Health
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 CONFIRM = 2
@@ -44,18 +44,6 @@ OF_A_MACHINE = (
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
 MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
-LIMITS: dict[WorkerPhase, str] = {
-    P.PENDING: "launch",
-    P.PROVISIONING_EC2: "launch",
-    P.EC2_READY: "boot",
-    P.STARTING: "boot",
-    P.LICENSING: "licence",
-    P.DRAINING: "drain",
-    P.UNLICENSING: "unlicense",
-    P.STOPPING: "stop",
-    P.TERMINATING_EC2: "terminate",
-}
-"""Which of the machine's time limits bounds which phase."""
 
 
 def note(draft: Draft) -> None:
@@ -85,39 +73,21 @@ def _forget(draft: Draft, *names: WorkerCondition) -> None:
 # --- a phase that does not end ---------------------------------------------------------------
 
 
-DRAIN_LEAST = 300.0
-"""A forced drain still has to remove labs; before that time it does not count as stuck."""
-
-
-def phase_limit(draft: Draft) -> tuple[str, float] | None:
-    """Return name and seconds of what bounds the phase; None when nothing does."""
-    name = LIMITS.get(draft.status.phase)
-    if name is None:
-        return None
-    if draft.status.phase is P.STARTING and draft.status.machine.state == "booting":
-        name = "launch"
-    drain, since = draft.worker.spec.drain, draft.status.phase_since
-    if draft.status.phase is P.DRAINING and drain is not None and since is not None:
-        return name, max((drain.deadline - since).total_seconds(), DRAIN_LEAST)
-    return name, float(getattr(draft.limits, name))
-
-
 def _stuck(draft: Draft) -> None:
-    limit = phase_limit(draft)
+    known, seconds = draft.status.limit, limits.seconds(draft)
     at_rest = draft.status.phase is P.DRAINING and conditions.is_true(
         draft.status.conditions, WorkerCondition.DRAINED
     )
-    since = draft.status.phase_since
-    if draft.status.phase is P.STARTING:
-        since = draft.boot_since
-    if limit is None or at_rest or since is None:
+    if known is None or seconds is None or at_rest or known.held_since is not None:
         _forget(draft, WorkerCondition.PHASE_STUCK)
         return
-    name, seconds = limit
+    if limits.unseen(draft):
+        return
     factor = draft.seen.thresholds.stuck_factor
-    if not draft.overdue(since, timedelta(seconds=seconds * factor)):
+    if not limits.late(draft, factor):
         _forget(draft, WorkerCondition.PHASE_STUCK)
         return
+    since, name = known.since, known.name
     told = (
         f"{draft.status.phase} since {utc_text(since, seconds=True)}, over {factor:g} x its {name}"
     )
@@ -326,14 +296,14 @@ def _load(draft: Draft) -> None:
     if draft.status.phase not in MEASURED:
         _forget(draft, WorkerCondition.CPU_HIGH, WorkerCondition.MEMORY_HIGH)
         return
-    limits = draft.seen.thresholds
+    thresholds = draft.seen.thresholds
     samples = _same_boot(draft.seen.samples)
     cpu: Values = [vitals.cml_cpu(each)[0] for each in samples]
     source = "CML"
     if not samples:
         cpu, source = _cloudwatch(draft.seen.points, draft.now), "CloudWatch"
     memory: Values = [vitals.cml_memory(each)[0] for each in samples]
-    top, low = limits.cpu_percent, limits.cpu_eased_percent
+    top, low = thresholds.cpu_percent, thresholds.cpu_eased_percent
     holds = _judge(draft, WorkerCondition.CPU_HIGH, cpu, top, low)
     if holds is True:
         draft.fact(
@@ -345,7 +315,7 @@ def _load(draft: Draft) -> None:
         )
     elif holds is False:
         draft.fact(WorkerCondition.CPU_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
-    top, low = limits.memory_percent, limits.memory_eased_percent
+    top, low = thresholds.memory_percent, thresholds.memory_eased_percent
     holds = _judge(draft, WorkerCondition.MEMORY_HIGH, memory, top, low)
     if holds is True:
         draft.fact(

@@ -24,6 +24,7 @@ from labfleet.decisions.lifecycle.worker import (
     external,
     hosting,
     idle_rule,
+    limits,
     observed,
     outside,
     phases,
@@ -79,6 +80,7 @@ def _by_phase(draft: Draft) -> Step:
     if worker.status.phase_since is None:
         draft.set(phase_since=draft.now)
     _note_machine(draft)
+    limits.note(draft)
     alerts.note(draft)
     origin = worker.spec.origin
     if origin is not None and phases.observed(worker):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from labfleet.decisions.lifecycle.worker import limits, phases
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
-from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
     Action,
@@ -40,7 +40,7 @@ def unlicensing(draft: Draft) -> Step:
         if phases.desire(draft.worker) == "Ready":
             return draft.go(P.READY_UNLICENSED, "licence returned")
         return draft.go(P.STOPPING, "licence returned")
-    if draft.late(draft.limits.unlicense):
+    if limits.late(draft):
         leak(draft, f"licence not returned in time: {seen.trouble or licence.registration}")
         return draft.go(P.STOPPING, "licence leak recorded")
     if draft.answer.nodes_running:
@@ -58,6 +58,11 @@ def _held(draft: Draft, limit: int) -> bool:
     return draft.seen.sessions > 0 and not draft.late(limit)
 
 
+def _accepted(draft: Draft) -> bool:
+    """Tell whether the provider is about it: before that, the wait is not the machine's."""
+    return draft.status.limit is not None and draft.status.limit.begun
+
+
 def stopping(draft: Draft) -> Step:
     """Stop the machine and wait until it is; if it is to be terminated, go straight on."""
     machine = draft.status.machine
@@ -72,7 +77,7 @@ def stopping(draft: Draft) -> Step:
         draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.STOPPED)
         draft.set(health=Health.UNKNOWN, empty_since=None, ready_since=None)
         return draft.go(P.STOPPED, "stopped", again=CHECK)
-    if draft.late(draft.limits.stop):
+    if _accepted(draft) and limits.late(draft):
         draft.fact(
             WorkerCondition.LATE,
             "True",
@@ -111,7 +116,7 @@ def terminating(draft: Draft) -> Step:
         return draft.go(P.TERMINATED, "terminated", again=CHECK)
     if _held(draft, draft.limits.terminate):
         return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
-    if draft.late(draft.limits.terminate):
+    if _accepted(draft) and limits.late(draft):
         draft.fact(
             WorkerCondition.LATE,
             "True",

@@ -26,6 +26,7 @@ from labfleet.resources.worker import (
     CmlStatus,
     Health,
     LicenceStatus,
+    LimitStatus,
     Worker,
     WorkerPhase,
     WorkerStatus,
@@ -157,15 +158,6 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
         """Tell whether the phase lasts too long, counting only time in which a controller ran."""
         return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
 
-    @property
-    def boot_since(self) -> datetime:
-        """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
-        since = self.status.phase_since or self.now
-        before = conditions.find(self.worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
-        if self.status.machine.state != "running" or before is None:
-            return since
-        return max(since, before.last_transition_time if before.status == "True" else self.now)
-
     def overdue(self, since: datetime, limit: timedelta) -> bool:
         """Tell whether more than `limit` went by, counting only time in which a controller ran."""
         if self.seen.watched_since is not None:
@@ -187,6 +179,8 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
             self._leave(phase)
             self._enter(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
+            name = phases.limit_of(self.status)
+            self.set(limit=None if name is None else LimitStatus(name=name, since=self.now))
         if message != self.status.message:
             self.set(message=message)
         return self.done(again=again, do=do)
@@ -196,7 +190,10 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
         if self.status.phase is P.PROVISIONING_EC2:
             self.set(effect=None)  # `settle` has seen that nothing was launched under it
         self.forget(
-            WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
+            WorkerCondition.LATE,
+            WorkerCondition.PHASE_STUCK,
+            WorkerCondition.MACHINE_LAUNCHED,
+            WorkerCondition.MACHINE_STARTED,
         )
         if self.status.phase is P.FAILED:
             self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")

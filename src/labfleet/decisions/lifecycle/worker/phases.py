@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Status
-from labfleet.resources.worker import Health, Worker, WorkerPhase
+from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
@@ -64,6 +64,27 @@ def observed(worker: Worker) -> bool:
         worker.status.conditions, WorkerCondition.ADOPTED
     )
     return not (origin.managed and claimed)
+
+
+LIMITS: dict[WorkerPhase, str] = {
+    P.PENDING: "launch",
+    P.PROVISIONING_EC2: "launch",
+    P.EC2_READY: "boot",
+    P.STARTING: "boot",
+    P.LICENSING: "licence",
+    P.DRAINING: "drain",
+    P.UNLICENSING: "unlicense",
+    P.STOPPING: "stop",
+    P.TERMINATING_EC2: "terminate",
+}
+"""Which of the machine's time limits bounds which phase."""
+
+
+def limit_of(status: WorkerStatus) -> str | None:
+    """Return which time limit bounds what goes on now: a start has the machine's, then CML's."""
+    if status.phase is P.STARTING and status.machine.state in {"booting", "stopping", "stopped"}:
+        return "launch"
+    return LIMITS.get(status.phase)
 
 
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
@@ -266,6 +287,12 @@ def host_ill(worker: Worker) -> bool:
 def retired(worker: Worker) -> bool:
     """Tell whether the provider said that it retires the machine."""
     return any(each.code == "instance-retirement" for each in worker.status.machine.events)
+
+
+def unlaunched(worker: Worker) -> bool:
+    """Tell whether the provider has had no room for its machine so far."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_LAUNCHED)
+    return worker.status.machine.id is None and fact is not None
 
 
 def broken(worker: Worker) -> bool:
