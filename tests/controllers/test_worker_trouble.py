@@ -57,11 +57,10 @@ def test_a_round_of_noes_backs_off_and_fails_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [errors.Throttled("slow down"), errors.Denied("bad key"), errors.Temporary("trouble")],
+    "problem", [errors.Denied("no secret"), errors.Permanent("never", reason="Odd")]
 )
 def test_a_launch_that_never_starts_fails_at_its_limit(problem: errors.LabfleetError) -> None:
-    """EC2 that only fails ends in FAILED with its words, in a bounded number of events."""
+    """One that only fails, not by the provider's trouble, ends in FAILED with its words."""
 
     async def story() -> None:
         async with world() as w:

@@ -495,13 +495,3 @@ def test_a_pool_that_may_not_grow_says_so():
     assert decide(min_workers=1, shape=None).unmet == "NoTemplate"
     assert decide(full, max_workers=1).unmet is None
     assert decide(full, waiting=(ask(4000),)).unmet is None
-
-
-def test_a_worker_for_which_there_was_no_room_goes_when_nobody_waits() -> None:
-    """Nothing is paid for it yet; the minimum, and a session that waits, keep it."""
-    waits = worker(phase=WorkerPhase.PROVISIONING_EC2, unlaunched=True)
-    boots = worker("w-default-002", phase=WorkerPhase.PROVISIONING_EC2)
-    assert [each.name for each in decide(waits, boots).retire] == [waits.name]
-    assert decide(waits, min_workers=1).retire == ()
-    assert decide(waits, waiting=(ask(),)).retire == ()
-    assert decide(waits, policy=ScalingPolicy.NONE).retire == ()

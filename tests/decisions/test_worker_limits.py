@@ -14,6 +14,7 @@ from lifecycle_worlds import START, worker
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import limits, phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer
+from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus, TimeLimits
@@ -60,7 +61,13 @@ class Timed:
         self.worker = msgspec.structs.replace(self.worker, status=step.status, metadata=meta)
         return step.status
 
-    def called(self, kind: str, answer: Answer | None = None, **parameters: str) -> WorkerStatus:
+    def called(
+        self,
+        kind: str,
+        answer: Answer | None = None,
+        provider: ProviderLook | None = None,
+        **parameters: str,
+    ) -> WorkerStatus:
         """Record an open call, and then its answer."""
         effect = Effect(
             id="e", kind=kind, begun=self.now, expires=self.now + timedelta(seconds=20),
@@ -68,7 +75,7 @@ class Timed:
         )  # fmt: skip
         status = msgspec.structs.replace(self.worker.status, effect=effect)
         self.worker = msgspec.structs.replace(self.worker, status=status)
-        return self.look(call=Call("answered", answer or Answer()))
+        return self.look(call=Call("answered", answer or Answer()), provider=provider)
 
     def fact(self, name: str) -> tuple[str, str]:
         found = conditions.find(self.worker.status.conditions, name)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from labfleet.resources import conditions as facts
 from labfleet.resources.conditions import Condition, ConditionType, Measured, Status
 from labfleet.resources.declaration import Severity
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
+from labfleet.resources.providers.trouble import CAUSES, Trouble
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
@@ -115,6 +116,15 @@ _ROWS = (
         command="labfleet explain worker NAME; labfleet logs worker/NAME",
         fix="A failing system check is AWS's host: stop and start the worker. A failing "
         "instance check is the operating system: read its console, then restart it.",
+    ),
+    Alert(
+        condition=WorkerCondition.PROVIDER_ANSWERS,
+        when="False",
+        severity="critical",
+        cause=CAUSES[Trouble.SILENT][0],
+        command="labfleet alerts; labfleet get regions; labfleet explain worker NAME",
+        fix=CAUSES[Trouble.SILENT][1],
+        by_reason=CAUSES,
     ),
     Alert(
         condition=WorkerCondition.MACHINE_LAUNCHED,

@@ -8,7 +8,7 @@ from labfleet.resources.conditions import ANY_ERROR, ConditionType, Reason
 class WorkerReason(Reason):
     """Why a condition of a worker is as it is."""
 
-    ANSWERING = "Answering", "CML answered the last look."
+    ANSWERING = "Answering", "It answered the last look."
     APPLIED = "Applied", "The provider has the tags."
     BAD_GATEWAY = "BadGateway", "CML's web server answers, the controller behind it does not yet."
     BELOW_THRESHOLD = "BelowThreshold", "The measurement is below its threshold again."
@@ -25,6 +25,11 @@ class WorkerReason(Reason):
     COMPLETE = "Complete", "Every part could be read."
     COMPUTE_MISSING = "ComputeMissing", "A compute host of CML's cluster is not connected."
     CONTROLLER_DOWN = "ControllerDown", "CML's controller says that its core is not connected."
+    CREDENTIALS_EXPIRED = (
+        "CredentialsExpired",
+        "The provider says that our credentials are expired.",
+    )
+    CREDENTIALS_REFUSED = "CredentialsRefused", "The provider does not accept our credentials."
     EMPTY = "Empty", "No session is left."
     EXPIRED = "Expired", "The date has passed."
     EXTERNAL = "External", "A server at an address; there is no instance of ours."
@@ -56,6 +61,7 @@ class WorkerReason(Reason):
     NO_MACHINE = "NoMachine", "Its spec names no machine."
     NO_ORPHANS = "NoOrphans", "CML knows every machine that runs on the host."
     NO_SUCH_INSTANCE = "NoSuchInstance", "The instance that it was found by does not exist."
+    NOT_ALLOWED = "NotAllowed", "Our credentials may not make the call that the message names."
     NOT_ADOPTED = "NotAdopted", "Discovery found it; nobody has adopted it."
     NOT_ANSWERING = "NotAnswering", "The first look without an answer; the patience begins."
     NOT_IN_COMPLIANCE = "NotInCompliance", "CML says that it is not registered or not authorized."
@@ -88,6 +94,7 @@ class WorkerReason(Reason):
     )
     PARTIAL = "Partial", "A part could not be read; the message names it."
     PASSED = "Passed", "Both checks pass."
+    PROVIDER_SILENT = "ProviderSilent", "The provider's API has not answered for minutes."
     QUOTA_EXCEEDED = "QuotaExceeded", "A quota of the account is reached."
     READY = "Ready", "CML answers and is ready."
     REFUSED = "Refused", "The other side said no; the message has its words."
@@ -110,6 +117,7 @@ class WorkerReason(Reason):
     SYSTEM_REBOOT = "SystemReboot", "AWS will reboot the host."
     TERMINATE_LATE = "TerminateLate", "The instance does not end within the limit."
     TERMINATED = "Terminated", "The instance has ended."
+    THROTTLED = "Throttled", "The provider refuses our requests as too many, for minutes."
     TIMED_OUT = "TimedOut", "There was no answer within the limit."
     UNIQUE = "Unique", "No other worker has this identity."
     UNREACHABLE = "Unreachable", "Nothing answers at the address."
@@ -133,6 +141,19 @@ class WorkerCondition(ConditionType):
         R.RUNNING,
         R.TERMINATED,
         ANY_ERROR,
+    )
+    PROVIDER_ANSWERS = (
+        "ProviderAnswers",
+        (
+            "False while the provider's API does not do what it is asked, with the cause; facts that only "
+            "it tells are Unknown, limits stand still. It appears with the first trouble."
+        ),
+        R.ANSWERING,
+        R.CREDENTIALS_EXPIRED,
+        R.CREDENTIALS_REFUSED,
+        R.NOT_ALLOWED,
+        R.PROVIDER_SILENT,
+        R.THROTTLED,
     )
     MACHINE_LAUNCHED = (
         "MachineLaunched",

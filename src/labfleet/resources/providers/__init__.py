@@ -33,13 +33,14 @@ ELSEWHERE = StaticSettings(site="external")
 class Provider:
     """The rules of one provider's settings and names.
 
-    `problems` judges settings that a machine is to be launched with, `tags` those of people.
+    `title` is its name for people, before a region's. `problems` judges settings that a machine is to be launched with, `tags` those of people.
     `region` and `machine` are what its regions and machines are called, each with an example.
     `place` and `types` are the fields of its settings that a table of templates shows,
     `instead` pairs of fields of which a body may have one.
     """
 
     settings: type[Any]
+    title: str
     problems: Callable[[Any], Problems]
     tags: Callable[[Mapping[str, str], str], Problems]
     region: re.Pattern[str]
@@ -54,6 +55,7 @@ class Provider:
 PROVIDERS: Mapping[str, Provider] = {
     "aws": Provider(
         settings=AwsSettings,
+        title="AWS",
         problems=aws_limits.template_problems,
         tags=aws_limits.tags,
         region=aws_limits.REGION,
@@ -66,6 +68,7 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "static": Provider(
         settings=StaticSettings,
+        title="Site",
         problems=static.problems,
         tags=static.tags,
         region=static.REGION,

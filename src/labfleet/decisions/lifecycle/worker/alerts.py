@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import limits, phases
-from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
+from labfleet.decisions.lifecycle.worker.draft import Draft, P
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Measured
@@ -110,7 +110,7 @@ def _checks(draft: Draft) -> None:
         return
     bad = [name for name, word in told.items() if word == "impaired"]
     before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
-    asked = draft.seen.machine is not None or draft.seen.provider_silent > PROVIDER_BELIEVED
+    asked = draft.seen.machine is not None or draft.provider_down
     if asked and before is not None and (draft.seen.machine is None or not any(told.values())):
         # What keeps sessions away stays until the provider says otherwise: its silence mends no host.
         stays = before.status == "False" and draft.seen.checks_asked

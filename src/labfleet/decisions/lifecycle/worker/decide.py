@@ -19,6 +19,7 @@ import msgspec
 
 from labfleet.decisions.lifecycle.worker import (
     alerts,
+    answers,
     chores,
     down,
     external,
@@ -33,7 +34,6 @@ from labfleet.decisions.lifecycle.worker import (
 )
 from labfleet.decisions.lifecycle.worker.draft import (
     ABSENCE_PATIENCE,
-    PROVIDER_BELIEVED,
     SOON,
     TOLERATED_CHECKS,
     Action,
@@ -58,6 +58,7 @@ FOLLOWS = {"deregister": "stop_labs"}
 def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
+    answers.note(draft)
     called = worker.status.effect
     waits = settle.settle(draft)
     if waits is not None:
@@ -116,7 +117,7 @@ def _note_machine(draft: Draft) -> None:
             WorkerReason.NOT_LISTED,
             "the provider does not show it: looking again",
         )
-    elif seen.provider_silent > PROVIDER_BELIEVED:
+    elif draft.provider_down:
         before = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
         if before is not None and before.status != "Unknown":
             told = f"the provider does not answer; {before.status} before that"

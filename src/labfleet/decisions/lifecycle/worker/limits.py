@@ -2,8 +2,8 @@
 
 A limit counts from the beginning of what it limits: a machine's launch from the call that got the
 machine, a stop from the call that the provider accepted. The wait for that beginning is bounded by
-the same number of seconds, and time in which somebody outside holds the worker up (no capacity)
-counts for neither. All of it stands in `status.limit`, so that a process that ends loses nothing.
+the same number of seconds, and time in which somebody outside holds the worker up (no capacity, a
+provider that does not answer) counts for neither. All of it stands in `status.limit`, so that a process that ends loses nothing.
 """
 
 from __future__ import annotations
@@ -134,8 +134,10 @@ def _held(draft: Draft, known: LimitStatus) -> LimitStatus:
 
 
 def _waits(draft: Draft) -> bool:
-    """Tell whether the worker waits for what nobody here can hasten: room at the provider."""
+    """Tell whether the worker waits for what nobody here can hasten: the provider, or room there."""
     facts, phase = draft.status.conditions, draft.status.phase
+    if draft.held_up:
+        return True
     if phase is P.PROVISIONING_EC2:
         return conditions.find(facts, WorkerCondition.MACHINE_LAUNCHED) is not None
     if phase is P.STARTING and draft.status.machine.state == "stopped":

@@ -87,6 +87,13 @@ def limit_of(status: WorkerStatus) -> str | None:
     return LIMITS.get(status.phase)
 
 
+def awaits_provider(status: WorkerStatus) -> bool:
+    """Tell whether the worker goes no further before its provider answers."""
+    if status.phase is P.STARTING:
+        return status.machine.state in {"booting", "stopping", "stopped"}
+    return status.phase in {P.PROVISIONING_EC2, P.EC2_READY, P.STOPPING, P.TERMINATING_EC2}
+
+
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
 """Phases in which new sessions may be placed."""
 
@@ -287,6 +294,12 @@ def host_ill(worker: Worker) -> bool:
 def retired(worker: Worker) -> bool:
     """Tell whether the provider said that it retires the machine."""
     return any(each.code == "instance-retirement" for each in worker.status.machine.events)
+
+
+def provider_trouble(worker: Worker) -> str:
+    """Return what is the matter with its provider, once that lasts; "" when nothing is."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.PROVIDER_ANSWERS)
+    return fact.message if fact is not None and fact.status == "False" else ""
 
 
 def unlaunched(worker: Worker) -> bool:
