@@ -82,7 +82,6 @@ BAD_REQUEST = (
     sdk.InvalidEndpointConfigurationError,
 )
 MESSAGE_LIMIT = 500
-NO_KEY = "NoCredentials"
 
 # What the SDK may raise from a call; anything else is a bug of ours and is not translated.
 OUTSIDE = (sdk.ClientError, sdk.BotoCoreError, sdk.HTTPClientError, ResponseParserError)
@@ -96,7 +95,7 @@ def trouble(problem: errors.LabfleetError) -> Trouble | None:
         return Trouble.EXPIRED
     if problem.reason in FORBIDDEN:
         return Trouble.FORBIDDEN
-    return Trouble.REFUSED if problem.reason in DENIALS | {NO_KEY} else None
+    return Trouble.REFUSED if problem.reason in DENIALS | {"NoCredentials"} else None
 
 
 def translate(error: Exception, *, action: str, mutating: bool) -> errors.LabfleetError:
@@ -105,7 +104,7 @@ def translate(error: Exception, *, action: str, mutating: bool) -> errors.Labfle
         return _of_reply(error, action=action, mutating=mutating)
     text = f"{action}: {error}"[:MESSAGE_LIMIT]
     if isinstance(error, NO_CREDENTIALS):
-        return errors.Denied(text, reason=NO_KEY)
+        return errors.Denied(text, reason="NoCredentials")
     if isinstance(error, BAD_REQUEST):
         return errors.Invalid(text)
     if isinstance(error, NOT_SENT):
