@@ -14,7 +14,6 @@ from labfleet.rehearsal.seeds.run import Options
 
 def count_the_wait(patch: Patch) -> None:
     """Let a launch's limit run while the provider has no room for it."""
-    # private _held: the product is broken at exactly this step
     patch.setattr(limits, "_held", lambda draft, known: known)
 
 

@@ -103,7 +103,7 @@ _ROWS = (
     Alert(
         condition=WorkerCondition.SCHEDULED_EVENT,
         severity="critical",
-        cause="AWS will reboot, stop or retire the machine under the worker.",
+        cause="The provider will reboot, stop or retire the machine under the worker.",
         command="labfleet explain worker NAME",
         fix="Drain the worker in time. For a retirement stop and start it, which moves it to "
         "another host; a reboot can be awaited when it is empty.",

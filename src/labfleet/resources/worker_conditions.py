@@ -38,9 +38,9 @@ class WorkerReason(Reason):
     IN_COMPLIANCE = "InCompliance", "Registered and authorized."
     IN_PROGRESS = "InProgress", "The registration is under way."
     INITIALIZING = "Initializing", "The provider has not checked it yet."
-    INSTANCE_REBOOT = "InstanceReboot", "AWS will reboot the instance."
-    INSTANCE_RETIREMENT = "InstanceRetirement", "AWS will retire the machine under it."
-    INSTANCE_STOP = "InstanceStop", "AWS will stop the instance."
+    INSTANCE_REBOOT = "InstanceReboot", "The provider will reboot the machine."
+    INSTANCE_RETIREMENT = "InstanceRetirement", "The provider will retire the machine under it."
+    INSTANCE_STOP = "InstanceStop", "The provider will stop the machine."
     INSTANCE_TERMINATED = "InstanceTerminated", "The instance was ended, not by us."
     KEPT = "Kept", "Something keeps the worker; the message says what."
     KVM_MISSING = "KvmMissing", "No compute can run machines that need KVM."
@@ -113,8 +113,11 @@ class WorkerReason(Reason):
     STOPPED = "Stopped", "The instance was stopped."
     STOPPED_OUTSIDE = "StoppedOutside", "Somebody else stopped the instance."
     SUSPECTED = "Suspected", "A check fails; the patience runs."
-    SYSTEM_MAINTENANCE = "SystemMaintenance", "AWS will work on the host's network or power."
-    SYSTEM_REBOOT = "SystemReboot", "AWS will reboot the host."
+    SYSTEM_MAINTENANCE = (
+        "SystemMaintenance",
+        "The provider will work on the host's network or power.",
+    )
+    SYSTEM_REBOOT = "SystemReboot", "The provider will reboot the host."
     TERMINATE_LATE = "TerminateLate", "The instance does not end within the limit."
     TERMINATED = "Terminated", "The instance has ended."
     THROTTLED = "Throttled", "The provider refuses our requests as too many, for minutes."
@@ -276,7 +279,7 @@ class WorkerCondition(ConditionType):
     )
     SCHEDULED_EVENT = (
         "ScheduledEvent",
-        "AWS will reboot, stop or retire the machine, or takes it back now.",
+        "The provider will reboot, stop or retire the machine, or takes it back now.",
         R.INSTANCE_REBOOT,
         R.INSTANCE_RETIREMENT,
         R.INSTANCE_STOP,

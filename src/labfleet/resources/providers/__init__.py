@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from labfleet.resources.providers import aws_limits, static
+from labfleet.resources.providers import aws_limits, aws_words, static
 from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.providers.static import StaticSettings
+from labfleet.resources.providers.words import Words
 
 ProviderSettings = AwsSettings | StaticSettings
 RESERVED = aws_limits.RESERVED
@@ -36,7 +37,7 @@ class Provider:
     `title` is its name for people, before a region's. `problems` judges settings that a machine is to be launched with, `tags` those of people.
     `region` and `machine` are what its regions and machines are called, each with an example.
     `place` and `types` are the fields of its settings that a table of templates shows,
-    `instead` pairs of fields of which a body may have one.
+    `words` say what its codes mean, `instead` are pairs of fields of which a body may have one.
     """
 
     settings: type[Any]
@@ -49,6 +50,7 @@ class Provider:
     machine_example: str
     place: str
     types: str
+    words: Words = Words()
     instead: tuple[tuple[str, str], ...] = ()
 
 
@@ -64,6 +66,7 @@ PROVIDERS: Mapping[str, Provider] = {
         machine_example="i-0abc1234def567890",
         place="region",
         types="instanceTypes",
+        words=aws_words.WORDS,
         instead=(("amiId", "amiNamePattern"), ("amiNamePattern", "amiId")),
     ),
     "static": Provider(
@@ -89,6 +92,11 @@ def of(settings: ProviderSettings) -> Provider:
 def kind_of(settings: ProviderSettings) -> str:
     """Return the word by which documents name the settings' provider."""
     return str(type(settings).__struct_config__.tag)
+
+
+def words_of(settings: ProviderSettings | None) -> Words:
+    """Return the words of the settings' provider; those of none without settings."""
+    return Words() if settings is None else of(settings).words
 
 
 def first_type(settings: ProviderSettings) -> str | None:

@@ -19,6 +19,7 @@ from labfleet.decisions.lifecycle.worker.draft import Draft, P
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Measured
+from labfleet.resources.providers.words import Planned
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import Health
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -155,30 +156,30 @@ def _impaired_long(draft: Draft, before: Condition) -> bool:
     )
 
 
-EVENTS = {
-    "instance-retirement": (
+EVENTS: dict[Planned, tuple[WorkerReason, str]] = {
+    Planned.RETIRE: (
         WorkerReason.INSTANCE_RETIREMENT,
         "stop and start it before then, once drained",
     ),
-    "instance-stop": (WorkerReason.INSTANCE_STOP, "stop and start it before then, once drained"),
-    "instance-reboot": (
+    Planned.STOP: (WorkerReason.INSTANCE_STOP, "stop and start it before then, once drained"),
+    Planned.REBOOT: (
         WorkerReason.INSTANCE_REBOOT,
         "drain it, or reboot it yourself before then",
     ),
-    "system-reboot": (
+    Planned.REBOOT_HOST: (
         WorkerReason.SYSTEM_REBOOT,
         "drain it before then: everything on it restarts",
     ),
-    "system-maintenance": (
+    Planned.MAINTAIN: (
         WorkerReason.SYSTEM_MAINTENANCE,
         "expect a short loss of network or power",
     ),
-    "spot-interruption": (
+    Planned.RECLAIM: (
         WorkerReason.SPOT_INTERRUPTION,
         "it drains at once; the provider takes the machine back",
     ),
 }
-"""Code -> reason and what to do."""
+"""What is planned -> reason and what to do."""
 
 
 def _planned(draft: Draft) -> None:
@@ -188,7 +189,8 @@ def _planned(draft: Draft) -> None:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
     reason = draft.seen.state_reason or machine.state_reason or ""
-    if "SpotInstance" in reason or "spot-interruption" in reason:
+    means = phases.words(draft.worker)
+    if means.reclaimed(reason):
         # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
         told = f"the provider takes the machine back: {reason}"
         draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", WorkerReason.SPOT_INTERRUPTION, told)
@@ -196,20 +198,22 @@ def _planned(draft: Draft) -> None:
     if not machine.events or machine.state not in {"running", "stopped", "stopping", "booting"}:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
-    first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
-    word, advice = EVENTS.get(
-        first.code, (WorkerReason.OTHER_EVENT, "read the AWS Health dashboard")
+    first = min(
+        machine.events,
+        key=lambda each: (_rank(means.planned(each.code)), each.not_before or draft.now),
     )
+    other = (WorkerReason.OTHER_EVENT, means.announces)
+    word, advice = EVENTS.get(means.planned(first.code), other)
     when = "at once" if first.not_before is None else utc_text(first.not_before)
     text = f"{first.code} not before {when}: {advice}"
     draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", word, text)
 
 
-def _rank(code: str) -> int:
-    """Order events: a spot machine that goes now, what closes the worker, the rest."""
-    if code.startswith("spot"):
+def _rank(planned: Planned) -> int:
+    """Order events: a machine that is taken back now, what closes the worker, the rest."""
+    if planned is Planned.RECLAIM:
         return 0
-    return 1 if code in phases.CLOSING_EVENTS else 2
+    return 1 if planned in phases.CLOSING_EVENTS else 2
 
 
 # --- silence ---------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from labfleet.resources import conditions
+from labfleet.resources import conditions, providers
 from labfleet.resources.conditions import Condition, Status
+from labfleet.resources.providers.words import Planned, Words
 from labfleet.resources.worker import Health, Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -148,10 +149,14 @@ def interrupted(facts: tuple[Condition, ...]) -> bool:
     )
 
 
-CLOSING_EVENTS = frozenset(
-    {"instance-retirement", "instance-stop", "instance-reboot", "system-reboot"}
-)
-"""Codes of scheduled events that end or restart what runs on the machine."""
+CLOSING_EVENTS = frozenset({Planned.RETIRE, Planned.STOP, Planned.REBOOT, Planned.REBOOT_HOST})
+"""Scheduled events that end or restart what runs on the machine."""
+
+
+def words(worker: Worker) -> Words:
+    """Return what the codes and reasons of the worker's provider mean."""
+    machine = worker.spec.machine
+    return providers.words_of(None if machine is None else machine.provider)
 
 
 def closes_at(worker: Worker) -> datetime | None:
@@ -160,7 +165,8 @@ def closes_at(worker: Worker) -> datetime | None:
     None when nothing is planned. An event without a date counts as the beginning of time, so
     that nothing is placed.
     """
-    events = [each for each in worker.status.machine.events if each.code in CLOSING_EVENTS]
+    means, planned = words(worker), worker.status.machine.events
+    events = [each for each in planned if means.planned(each.code) in CLOSING_EVENTS]
     if not events:
         return None
     return min(each.not_before or datetime.min.replace(tzinfo=UTC) for each in events)
@@ -293,7 +299,8 @@ def host_ill(worker: Worker) -> bool:
 
 def retired(worker: Worker) -> bool:
     """Tell whether the provider said that it retires the machine."""
-    return any(each.code == "instance-retirement" for each in worker.status.machine.events)
+    means, planned = words(worker), worker.status.machine.events
+    return any(means.planned(each.code) is Planned.RETIRE for each in planned)
 
 
 def provider_trouble(worker: Worker) -> str:
