@@ -16,6 +16,7 @@ from labfleet.adapters.aws.runner import InlineRunner, ThreadRunner
 from labfleet.interfaces.compute import LaunchRequest
 from labfleet.kernel import errors
 from labfleet.resources.providers.aws import AwsSettings
+from labfleet.resources.providers.trouble import Trouble
 
 
 def request(aws=None, **changes):
@@ -390,3 +391,37 @@ def test_a_name_of_a_namespace_is_a_tag_that_metadata_takes() -> None:
     )
     assert launches.claim_tags("us", "exam/w1", "u-1")[launches.WORKER] == "exam:w1"
     launches.parameters(request(worker="exam/w1"), owner="us", root_device="/dev/sda1")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "word"),
+    [
+        ("ExpiredToken", 400, Trouble.EXPIRED),
+        ("RequestExpired", 400, Trouble.EXPIRED),
+        ("AuthFailure", 401, Trouble.REFUSED),
+        ("InvalidClientTokenId", 403, Trouble.REFUSED),
+        ("UnauthorizedOperation", 403, Trouble.FORBIDDEN),
+        ("RequestLimitExceeded", 503, Trouble.THROTTLED),
+        ("InternalError", 500, Trouble.SILENT),
+        ("InsufficientInstanceCapacity", 500, None),
+        ("VcpuLimitExceeded", 400, None),
+        ("InvalidInstanceID.NotFound", 400, None),
+        ("InvalidParameterValue", 400, None),
+    ],
+)
+def test_a_code_says_what_is_the_matter_with_aws(
+    code: str, status: int, word: Trouble | None
+) -> None:
+    """Credentials, permission, throttling and silence are four troubles; a no to a request is none."""
+    found = translation.translate(refused(code, status), action="x", mutating=False)
+    assert translation.trouble(found) is word
+
+
+def test_our_own_refusals_are_no_trouble_of_aws() -> None:
+    """A machine of others is denied by us; missing credentials and no connection are troubles."""
+    assert translation.trouble(errors.Denied("others", reason="NotOurs")) is None
+    none = translation.translate(sdk.NoCredentialsError(), action="x", mutating=False)
+    assert translation.trouble(none) is Trouble.REFUSED
+    lost = sdk.EndpointConnectionError(endpoint_url="https://ec2")
+    found = translation.translate(lost, action="x", mutating=True)
+    assert translation.trouble(found) is Trouble.SILENT

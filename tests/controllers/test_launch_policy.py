@@ -215,3 +215,32 @@ def test_a_place_that_others_found_full_is_not_insisted_on() -> None:
             w.check()
 
     play(story)
+
+
+def test_a_machine_launched_after_23_minutes_of_no_capacity_has_its_whole_boot() -> None:
+    """Its time counts from its launch, over a kill too; meanwhile an alert says what is missing."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.cloud.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
+            w.cloud.launch_range = (480.0, 480.0)
+            process = await w.start()
+            await w.worker()
+            await w.let_pass(1380)
+            told = conditions.find(w.get_worker().status.conditions, "MachineLaunched")
+            assert told is not None
+            assert (told.status, told.reason) == ("False", "OutOfCapacity")
+            assert conditions.find(w.get_worker().status.conditions, "PhaseStuck") is None
+            w.cloud.stock.clear()
+            await w.until(lambda: w.get_worker().status.machine.id is not None)
+            begun = w.get_worker().status.limit
+            assert begun is not None
+            process.kill()
+            await w.start()
+            await w.let_pass(120)
+            assert w.get_worker().status.limit == begun
+            await w.until(w.in_phase("w1", "READY"))
+            assert len(w.compute.machines) == 1
+            w.check()
+
+    play(story)

@@ -16,7 +16,7 @@ from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service.verbs import settings_verbs
 
 OF_THE_RECORD = {
-    "phase_since", "conditions", "idle", "console", "attempt", "message", "errors",
+    "phase_since", "limit", "conditions", "idle", "console", "attempt", "message", "errors",
     "observed_generation",
 }  # fmt: skip
 """What a worker's status keeps when it begins anew with another machine: none of it is a size or

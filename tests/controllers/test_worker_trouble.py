@@ -15,6 +15,7 @@ from world import MACHINE, world
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.worker_conditions import WorkerCondition
 
 
 def test_a_full_zone_is_left_for_the_next_zone_and_type_with_a_new_attempt() -> None:
@@ -32,18 +33,22 @@ def test_a_full_zone_is_left_for_the_next_zone_and_type_with_a_new_attempt() -> 
     play(story)
 
 
-def test_a_round_of_noes_backs_off_and_ends_at_the_limit() -> None:
-    """Without stock anywhere the worker fails in its limit, with the reason, in few events."""
+def test_a_round_of_noes_backs_off_and_fails_nobody() -> None:
+    """Without stock anywhere the worker waits, with reason and alert, in few events."""
 
     async def story() -> None:
         async with world() as w:
             w.cloud.stock = {(t, s): 0 for t in ("m1", "m2") for s in ("sub-a", "sub-b")}
             await w.start()
             await w.worker()
-            begun = w.clock.now()
-            await w.until(w.in_phase("w1", "FAILED"))
-            assert w.clock.now() - begun < timedelta(seconds=1800 + 130)
+            await w.let_pass(3 * 3600)
+            assert w.phase("w1") == "PROVISIONING_EC2"
             assert "no capacity: m1 in sub-a" in w.get_worker().status.message
+            told = conditions.find(
+                w.get_worker().status.conditions, WorkerCondition.MACHINE_LAUNCHED
+            )
+            assert told is not None
+            assert told.status == "False"
             assert await w.events("Worker", "w1") < 500
             await ended(w)
             await w.check_empty()
@@ -52,11 +57,10 @@ def test_a_round_of_noes_backs_off_and_ends_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [errors.Throttled("slow down"), errors.Denied("bad key"), errors.Temporary("trouble")],
+    "problem", [errors.Denied("no secret"), errors.Permanent("never", reason="Odd")]
 )
 def test_a_launch_that_never_starts_fails_at_its_limit(problem: errors.LabfleetError) -> None:
-    """EC2 that only fails ends in FAILED with its words, in a bounded number of events."""
+    """One that only fails, not by the provider's trouble, ends in FAILED with its words."""
 
     async def story() -> None:
         async with world() as w:

@@ -16,10 +16,12 @@ from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call
+from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Effect
+from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -251,12 +253,15 @@ def test_a_part_that_fails_lets_only_its_own_facts_lapse_and_opens_nothing() -> 
 
 LASTING = {
     "Adopted", "DuplicateIdentity", "OverCommitted", "LicenceLeaked", "Drained", "Failed", "Late",
-    "LicenceOrdered", "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck", "IdleWarning",
+    "LicenceOrdered", "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck",
+    "MachineLaunched", "IdleWarning",
 }  # fmt: skip
 """What we did or decided ourselves, or what lasts: no look has to tell it again."""
 EVERY_LOOK = {"CMLReady", "HealthCheckPassed", "Silent", "AcceptingLabs"}
 """Written by each look at CML, also by one that fails."""
-PROVIDERS = {"MachineProvisioned", "InstanceChecksPassed", "ScheduledEvent"}
+PROVIDERS = {
+    "MachineProvisioned", "InstanceChecksPassed", "ScheduledEvent", "ProviderAnswers",
+}  # fmt: skip
 """Read from EC2; a planned event stays planned while EC2 cannot be asked."""
 
 
@@ -266,12 +271,13 @@ def test_what_the_provider_does_not_renew_becomes_unknown() -> None:
     machine = MachineStatus(id="i-1", state="running", host_check="ok", machine_check="ok")
     line.look(sample(), machine=machine)
     assert line.fact("InstanceChecksPassed") == ("True", "Passed")
-    line.look(sample(), provider_silent=170.0)
+    line.look(sample(), provider=ProviderLook(Trouble.SILENT, silent=170.0))
     assert line.fact("MachineProvisioned") == ("True", "Running")
-    line.look(sample(), provider_silent=190.0)
+    line.look(sample(), provider=ProviderLook(Trouble.SILENT, silent=190.0))
     assert line.fact("MachineProvisioned") == ("Unknown", "NotRenewed")
     assert line.fact("InstanceChecksPassed") == ("Unknown", "NotRenewed")
-    line.look(sample(), machine=machine)
+    assert line.fact("ProviderAnswers") == ("False", "ProviderSilent")
+    line.look(sample(), machine=machine, provider=ProviderLook())
     assert line.fact("MachineProvisioned") == ("True", "Running")
     assert line.fact("InstanceChecksPassed") == ("True", "Passed")
 

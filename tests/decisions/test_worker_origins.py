@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, machine, worker
 
 from labfleet.decisions.lifecycle.worker import decide as workers
-from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Effect
+from labfleet.resources.providers import aws_words
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     FINALIZER_MACHINE,
@@ -178,7 +178,7 @@ def test_what_others_did_is_told_with_its_reason_and_a_hint() -> None:
         assert told is not None
         assert (told.status, told.reason) == ("True", word)
         assert reason in told.message
-        assert worker_outside.hint(reason) in told.message
+        assert aws_words.WORDS.hint(reason) in told.message
 
 
 def test_an_id_that_was_never_seen_is_told_as_such() -> None:

@@ -10,11 +10,12 @@ from alert_line import Line, measured
 from lifecycle_worlds import START, worker
 
 from labfleet.decisions import placement, vitals
-from labfleet.decisions.lifecycle.worker import alerts as worker_alerts
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.resources import alerts, conditions
 from labfleet.resources.machine import MachineStatus, ScheduledEvent
 from labfleet.resources.meta import Key
+from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import (
     ComputeHealth,
     ComputeStats,
@@ -76,10 +77,11 @@ def test_an_impaired_worker_stays_closed_while_the_provider_does_not_tell(how: s
         line.look(measured())
     untold = None if how == "silent" else MachineStatus(id="i-1", state="running")
     line.machine = untold
-    line.look(measured(), provider_silent=600.0 if how == "silent" else 0.0)
+    silent = ProviderLook(Trouble.SILENT, silent=600.0)
+    line.look(measured(), provider=silent if how == "silent" else ProviderLook())
     assert line.fact("InstanceChecksPassed") == ("False", "Impaired")
     assert worker_phases.closed_word(line.worker) == "Impaired"
-    line.look(measured(), provider_silent=600.0, checks_asked=False)
+    line.look(measured(), provider=silent, checks_asked=False)
     assert line.fact("InstanceChecksPassed") == ("Unknown", "NotRenewed")
     assert worker_phases.accepting(line.worker)
 
@@ -274,7 +276,7 @@ def test_every_limit_is_one_of_the_machines() -> None:
     """The table of phases names limits that exist."""
     limits = worker().spec.machine
     assert limits is not None
-    assert all(hasattr(limits.limits, name) for name in worker_alerts.LIMITS.values())
+    assert all(hasattr(limits.limits, name) for name in worker_phases.LIMITS.values())
 
 
 def test_every_word_that_closes_a_worker_has_its_sentence() -> None:

@@ -106,6 +106,8 @@ def test_late_is_said_and_taken_back() -> None:
     """A stop that takes too long raises Late; the next phase drops it."""
     cloud = brought_to(P.STOPPING)
     cloud.become("stopping")
+    begun = lifecycle.decide(cloud.worker, cloud.see(), cloud.now)
+    cloud.worker = msgspec.structs.replace(cloud.worker, status=begun.status)
     late = cloud.now + timedelta(hours=2)
     step = lifecycle.decide(cloud.worker, cloud.see(), late)
     assert conditions.is_true(step.status.conditions, "Late")
@@ -128,8 +130,9 @@ def test_the_way_up_has_deadlines(phase: WorkerPhase, state: str, limit: int) ->
     cloud = brought_to(phase)
     machine = MachineStatus(id="i-1", state=state)
     seen = lifecycle.WorkerObservation(machine=machine)
-    since = cloud.worker.status.phase_since
-    assert since is not None
+    begun = lifecycle.decide(cloud.worker, seen, cloud.now)
+    cloud.worker = msgspec.structs.replace(cloud.worker, status=begun.status)
+    since = cloud.now
     inside = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit))
     beyond = lifecycle.decide(cloud.worker, seen, since + timedelta(seconds=limit + 1))
     assert (inside.status.phase, beyond.status.phase) == (phase, P.FAILED)

@@ -90,6 +90,14 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for place in ("Condition/properties/measured", "Measured", "Raised/properties/measured")
     }
     | {
+        f"/components/schemas/{place}": "a worker's time limit says from when it counts"
+        for place in (
+            "LimitStatus",
+            "Worker/properties/status/default/limit",
+            "WorkerStatus/properties/limit",
+        )
+    }
+    | {
         f"/components/schemas/{place}": "stopped workers are in a count of their pool"
         for place in ("Pool/properties/status/default/stopped", "PoolStatus/properties/stopped")
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decision_breaks
 import product_breaks
+import provider_breaks
 import pytest
 import story_breaks
 import unfit_breaks
@@ -15,6 +16,7 @@ BREAKS = {
     **decision_breaks.BREAKS,
     **story_breaks.BREAKS,
     **unfit_breaks.BREAKS,
+    **provider_breaks.BREAKS,
 }
 SEEDS = 50
 

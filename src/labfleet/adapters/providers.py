@@ -22,6 +22,7 @@ from labfleet.interfaces.compute import (
 from labfleet.kernel import errors
 from labfleet.resources import providers
 from labfleet.resources.providers import ProviderSettings
+from labfleet.resources.providers.trouble import Trouble
 
 
 class Providers(Compute):
@@ -42,6 +43,11 @@ class Providers(Compute):
     def turn(self, action: str, region: str, instance_id: str | None = None) -> float:
         """Take a turn at the provider."""
         return self.at(region).turn(action, region, instance_id)
+
+    def trouble(self, region: str, problem: errors.LabfleetError) -> Trouble | None:
+        """Return what a call's error says of the region's provider."""
+        found = self._adapters.get(providers.serving(region) or "")
+        return None if found is None else found.trouble(region, problem)
 
     def held(
         self, settings: ProviderSettings, choice: Mapping[str, str] | None = None

@@ -6,17 +6,42 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from labfleet.app.metrics import Metrics, Sample
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import Clock
+from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
-from labfleet.resources.region import Region
-from labfleet.service.kinds import left_behind
+from labfleet.resources.region import Region, RegionCondition
+from labfleet.service.kinds import indices, left_behind
 
 
 def add_region_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     """Add what is read from the cache at each scrape."""
     _add_garbage(metrics, cache, clock)
     _add_discovery(metrics, cache, clock)
+    _add_answers(metrics, cache)
+
+
+def _add_answers(metrics: Metrics, cache: Cache) -> None:
+    def answers() -> Iterable[Sample]:
+        down = {
+            each.spec.machine.provider.region
+            for each in cache.by(indices.WORKERS_LIVING, True)
+            if each.spec.machine is not None and phases.provider_trouble(each)
+        }
+        for region in cache.all(Region):
+            fact = conditions.find(region.status.conditions, RegionCondition.PROVIDER_ANSWERS)
+            if fact is not None and fact.status == "False":
+                down.add(region.name)
+        for name in sorted({each.name for each in cache.all(Region)} | down):
+            yield (name,), float(name not in down)
+
+    metrics.gauge(
+        "labfleet_provider_answers",
+        "0 while a region's provider does not do what it is asked, for minutes.",
+        ("region",),
+        answers,
+    )
 
 
 Read = Callable[[Region], float | None]

@@ -19,15 +19,17 @@ import msgspec
 from labfleet.controllers import region_records, stored
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.decisions import garbage
+from labfleet.decisions import garbage, provider
 from labfleet.engine.controller import Again, Done
 from labfleet.engine.effects import CALL_SECONDS
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import Instance, Leftover
 from labfleet.kernel import errors
-from labfleet.resources import fleet_settings
+from labfleet.resources import fleet_settings, providers
 from labfleet.resources import region as region_kind
+from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Key
+from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.region import (
     DEEDS_KEPT,
     OUTSIDE_KEPT,
@@ -43,6 +45,7 @@ KEY = Key("Worker", "", "garbage")
 ACTOR = "garbage"
 DEADLINE = CALL_SECONDS
 Guard = Sequence[stores.Precondition]
+Facts = tuple[Condition, ...]
 _VERBS = {"instance": "terminates", "volume": "deletes", "address": "releases"}
 
 
@@ -53,6 +56,7 @@ class _SweepState:
     machines: dict[str, dict[str, Instance]] = field(default_factory=dict)
     leftovers: dict[garbage.Place, Leftover] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    troubles: dict[str, Trouble | None] = field(default_factory=dict)
 
 
 class GarbageController:
@@ -152,6 +156,7 @@ class GarbageController:
                     left = await self.context.compute.leftovers(region)
             except errors.LabfleetError as problem:
                 state.failed[region] = problem.message[:300]
+                state.troubles[region] = self.context.compute.trouble(region, problem)
                 continue
             self._synced.add(region)
             state.machines[region] = machines
@@ -184,8 +189,17 @@ class GarbageController:
                 suspects, waits = self._suspects(region, things, made, grace), ""
             outside = self._outside(region)
             status = RegionStatus() if before is None else before.status
-            if (suspects, waits, outside) != (status.suspects, status.waits, status.outside):
-                await self._write(region, suspects, waits, outside)
+            facts = partial(self._answers, state, region, now)
+            made_ = (suspects, waits, outside, facts(status.conditions))
+            if made_ != (status.suspects, status.waits, status.outside, status.conditions):
+                await self._write(region, suspects, waits, outside, facts)
+
+    def _answers(self, state: _SweepState, region: str, now: datetime, before: Facts) -> Facts:
+        """Return a region's conditions with whether its provider answered this round."""
+        word = providers.serving(region)
+        title = region if word is None else providers.PROVIDERS[word].title
+        asked = provider.Asked(title, region, state.failed.get(region, ""))
+        return provider.of_region(before, state.troubles.get(region), asked, now)
 
     def _outside(self, region: str) -> tuple[str, ...]:
         """Return the machines of recorded workers that the provider confirmed as ended by others."""
@@ -224,7 +238,12 @@ class GarbageController:
         return tuple(found[:SUSPECTS_KEPT])
 
     async def _write(
-        self, region: str, suspects: tuple[Suspect, ...], waits: str, outside: tuple[str, ...]
+        self,
+        region: str,
+        suspects: tuple[Suspect, ...],
+        waits: str,
+        outside: tuple[str, ...],
+        facts: Callable[[Facts], Facts],
     ) -> None:
         def new(status: RegionStatus) -> RegionStatus:
             return msgspec.structs.replace(
@@ -232,6 +251,7 @@ class GarbageController:
                 suspects=suspects,
                 waits=waits,
                 outside=outside,
+                conditions=facts(status.conditions),
                 ended_outside=status.ended_outside + len(set(outside) - set(status.outside)),
             )
 

@@ -347,4 +347,5 @@ def _of(worker: Worker, held: tuple[Reservation, ...], has: Names | None) -> sca
         ill=worker_phases.host_ill(worker),
         retired=worker_phases.retired(worker),
         has=has,
+        unlaunched=worker_phases.unlaunched(worker),
     )

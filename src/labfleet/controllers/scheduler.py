@@ -50,7 +50,8 @@ KEPT_LIMIT = 20_000
 class _Board:
     """The snapshot of a cycle, updated with each placement.
 
-    `candidates` and `shapes` are keyed by namespace: a session only gets those of its own.
+    `candidates` and `shapes` are keyed by namespace: a session only gets those of its own. `held`
+    says for a namespace and track why workers that could take it do not come up.
     """
 
     revision: int
@@ -59,6 +60,7 @@ class _Board:
     taken: dict[Key, set[tuple[str, int]]]
     shapes: dict[str, list[placement.WorkerShape]]
     judge: catalogues.Judge
+    held: dict[tuple[str, str | None], str] = field(default_factory=dict)
     since: dict[Key, int] = field(default_factory=dict)
 
 
@@ -116,11 +118,15 @@ class Scheduler:
     async def _snapshot(self) -> _Board:
         cache = self.context.cache
         revision, now = cache.revision, self.context.clock.now()
-        hosting = [
-            each
-            for each in cache.by(indices.WORKERS_LIVING, True)
-            if each.status.phase in worker_phases.HOSTING
-        ]
+        living = cache.by(indices.WORKERS_LIVING, True)
+        hosting = [each for each in living if each.status.phase in worker_phases.HOSTING]
+        held = {
+            (each.namespace, track): cause
+            for each in living
+            if each.status.phase not in worker_phases.HOSTING
+            and (cause := worker_phases.provider_trouble(each))
+            for track in (each.spec.track, None)  # None: a session that takes any
+        }
         # Read before the ports, so that all of it is valid at `revision`.
         here = {each.key: cache.by(indices.SESSIONS_HERE, each.key.path) for each in hosting}
         taken: dict[Key, set[tuple[str, int]]] = {}
@@ -139,7 +145,8 @@ class Scheduler:
             candidates.setdefault(each.namespace, {})[each.name] = made
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
-        return _Board(revision, now, candidates, taken, self._shapes(), catalogues.Judge(cache))
+        judge = catalogues.Judge(cache)
+        return _Board(revision, now, candidates, taken, self._shapes(), judge, held)
 
     def _candidate(
         self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
@@ -170,7 +177,12 @@ class Scheduler:
         offered = list(board.candidates.get(session.namespace, {}).values())
         decision = placement.place(request, offered, now=board.now, revision=board.revision)
         if decision.chosen is None:
-            return await self._wait(session, self._without(definition, request, decision, board))
+            decision = self._without(definition, request, decision, board)
+            cause = board.held.get((session.namespace, request.track))
+            if cause is not None:
+                told = f"{decision.message}; {cause}"
+                decision = msgspec.structs.replace(decision, message=told)
+            return await self._wait(session, decision)
         taken = board.taken[Ref(Worker, session.namespace, decision.chosen).key]
         ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):

@@ -2,7 +2,7 @@
 
 Pure. Workers already out of service (draining, stopping, failed, unreachable) count against the
 budget, so that failures and upkeep never add up (facts/aws.md#disruption-budget, cluster
-autoscaler's limit on unready nodes). Workers that EC2 is already terminating do not count: they
+autoscaler's limit on unready nodes). Workers that the provider is already ending do not count: they
 never come back. The budget never delays what people ask for.
 """
 

@@ -1,4 +1,4 @@
-"""Which AWS resources without an owner may be removed, and when: pure.
+"""Which resources of a provider without an owner may be removed, and when: pure.
 
 Two phases (facts/aws.md#two-phases): a resource without an owner is a suspect; after its grace it
 is due, and the controller checks the provider and the store once more before it removes it. A

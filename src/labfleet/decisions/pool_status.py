@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from labfleet.decisions import scaling
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.pool import EVENTS_KEPT, PAUSED_MARK, Loss, Pool, PoolPhase, PoolStatus
@@ -72,7 +73,11 @@ def with_pause(status: PoolStatus, paused: str | None, now: datetime) -> PoolSta
 
 
 def without_machine(workers: Iterable[Worker]) -> str:
-    """Return EC2's reason for giving workers no machine; empty when none waits for one."""
+    """Return the provider's reason for giving workers no machine, or its own trouble; else ""."""
+    workers = list(workers)
+    held = [cause for each in workers if (cause := phases.provider_trouble(each))]
+    if held:
+        return f"; {len(held)} held up: {min(held)}"[:500]
     told = [
         fact.message
         for each in workers

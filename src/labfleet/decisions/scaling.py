@@ -37,7 +37,8 @@ class PoolWorker:
     about to, so it may be started again. `capacity` None means not seen yet; the template's is
     assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
     belong to no session, so a person may be at work. `ill`: the provider's host under it is
-    impaired; `retired`: the provider takes that machine away. `has` as a placement candidate's.
+    impaired; `retired`: the provider takes that machine away; `unlaunched`: there was no room for one
+    so far. `has` as a placement candidate's.
     """
 
     name: str
@@ -54,6 +55,7 @@ class PoolWorker:
     empty_since: datetime | None = None
     in_use: bool = False
     has: frozenset[str] | None = None
+    unlaunched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,15 +161,11 @@ def _run(
     grown += [(name, "replace" if lost else "scale_up", why) for name in create]
     events = [
         ScalingEvent(
-            at=now,
-            kind="replace" if kind == "replace" else "scale_up",
-            reason=reason,
-            before=before + step,
-            after=before + step + 1,
-            worker=name,
+            at=now, kind="replace" if kind == "replace" else "scale_up", reason=reason,
+            before=before + step, after=before + step + 1, worker=name,
         )
         for step, (name, kind, reason) in enumerate(grown)
-    ]
+    ]  # fmt: skip
     events += [
         ScalingEvent(
             at=now, kind="scale_down", reason=each.reason, before=before, after=before - 1,
@@ -343,6 +341,11 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     A lab that somebody started by hand keeps its worker (facts/aws-bugs.md#case-23).
     """
     scaling = view.spec.scaling
+    automatic = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+    waits = [each.name for each in groups.booting if each.unlaunched and not each.reservations]
+    spare = len(groups.ready) + len(groups.booting) > scaling.min_workers
+    if waits and spare and automatic and not _wanted(view, now):
+        return (Retirement(name=waits[-1], reason="Empty"),)  # it would boot for nobody
     if len(groups.ready) <= scaling.min_workers:
         return ()
     empty = [
@@ -358,7 +361,7 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
         return ()
     if len(groups.ready) + len(groups.booting) > scaling.max_workers:
         return (Retirement(name=name, reason="AboveMaximum"),)
-    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
+    if not automatic:
         return ()
     pause = timedelta(seconds=scaling.cooldown_down_seconds)
     if view.last_scale_down is not None and now - view.last_scale_down < pause:
@@ -412,10 +415,8 @@ def _places(groups: _Groups, now: datetime) -> int:
     must not block its own replacement for ever.
     """
     gone = sum(_stuck(each, now) for each in groups.failed)
-    groups_counted = (
-        groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked,
-    )  # fmt: skip
-    return sum(len(each) for each in groups_counted) - gone
+    counted = (groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked)
+    return sum(len(each) for each in counted) - gone
 
 
 def _stuck(worker: PoolWorker, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from labfleet.kernel import errors
 from labfleet.resources.machine import MachineState, ScheduledEvent
 from labfleet.resources.providers import ProviderSettings
+from labfleet.resources.providers.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,20 @@ class MetricPoint:
 
 Taken = Callable[[], Collection[str]]
 """Returns ids of machines, and what launches under way have as `machine` in their choice."""
+
+
+def trouble_of(problem: errors.LabfleetError) -> Trouble | None:
+    """Return what an error says of the provider by its kind; None when it answered the question.
+
+    No room, a quota, a machine that is gone and a request that is wrong are answers.
+    """
+    if isinstance(problem, errors.Throttled):
+        return Trouble.THROTTLED
+    if isinstance(problem, errors.OutOfCapacity | errors.QuotaExceeded):
+        return None
+    if isinstance(problem, errors.Temporary | errors.Ambiguous):
+        return Trouble.SILENT
+    return None
 
 
 class Machines(Protocol):
@@ -212,6 +227,11 @@ class Compute(Machines, Protocol):
         An action that is no call to a provider always has its turn.
         """
         ...
+
+    def trouble(self, region: str, problem: errors.LabfleetError) -> Trouble | None:
+        """Return what a call's error says of the provider itself; None when that is well."""
+        del region
+        return trouble_of(problem)
 
     def held(
         self, settings: ProviderSettings, choice: Mapping[str, str] | None = None

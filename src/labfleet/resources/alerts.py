@@ -13,6 +13,7 @@ from labfleet.resources import conditions as facts
 from labfleet.resources.conditions import Condition, ConditionType, Measured, Status
 from labfleet.resources.declaration import Severity
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key, Record
+from labfleet.resources.providers.trouble import CAUSES, Trouble
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 
@@ -124,7 +125,7 @@ _ROWS = (
     Alert(
         condition=WorkerCondition.SCHEDULED_EVENT,
         severity="critical",
-        cause="AWS will reboot, stop or retire the machine under the worker.",
+        cause="The provider will reboot, stop or retire the machine under the worker.",
         command="labfleet explain worker NAME",
         fix="Drain the worker in time. For a retirement stop and start it, which moves it to "
         "another host; a reboot can be awaited when it is empty.",
@@ -137,6 +138,33 @@ _ROWS = (
         command="labfleet explain worker NAME; labfleet logs worker/NAME",
         fix="A failing system check is AWS's host: stop and start the worker. A failing "
         "instance check is the operating system: read its console, then restart it.",
+    ),
+    Alert(
+        condition=WorkerCondition.PROVIDER_ANSWERS,
+        when="False",
+        severity="critical",
+        cause=CAUSES[Trouble.SILENT][0],
+        command="labfleet alerts; labfleet get regions; labfleet explain worker NAME",
+        fix=CAUSES[Trouble.SILENT][1],
+        by_reason=CAUSES,
+    ),
+    Alert(
+        condition=WorkerCondition.MACHINE_LAUNCHED,
+        when="False",
+        cause="The provider has had no room for the worker's machine in any type and place that its "
+        "template names, for longer than thresholds.noCapacitySeconds.",
+        command="labfleet explain worker NAME",
+        fix="It is asked again with back-off, and its time limits stand still. Name more machine types "
+        "or subnets in the template, or delete the worker.",
+        by_reason={
+            WorkerReason.QUOTA_EXCEEDED: (
+                "A quota of the account stops the launch, for longer than thresholds.noCapacitySeconds.",
+                (
+                    "Ask the provider for more, or end machines that nobody needs. It is asked again "
+                    "with back-off, and its time limits stand still."
+                ),
+            ),
+        },
     ),
     Alert(
         condition=WorkerCondition.MACHINE_STARTED,

@@ -145,6 +145,7 @@ class Thresholds(Record, frozen=True, kw_only=True):
     licence_days: Days before a licence's end at which an alert is raised and a renewal is asked
     for.
     silent_seconds: How long a server may give no answer before an alert is raised.
+    no_capacity_seconds: How long there may be no room for a machine before an alert is raised.
     stuck_factor: Share of a stage's time limit after which the stage counts as late.
     """
 
@@ -156,6 +157,7 @@ class Thresholds(Record, frozen=True, kw_only=True):
     disk_eased_percent: Percent = 85.0
     licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
     silent_seconds: Seconds = 300
+    no_capacity_seconds: Seconds = 600
     stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from typing import Literal
 from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, runbook
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
+from labfleet.resources.providers.trouble import CAUSES, Trouble
 
 IMAGES_KEPT = 1000
 IGNORED_KEPT = 1000
@@ -26,12 +27,34 @@ LeftKind = Literal["instance", "volume", "address", "worker"]
 class RegionReason(Reason):
     """Why a condition of a region is as it is."""
 
+    ANSWERING = "Answering", "It answered the last look."
     COMPLETE = "Complete", "Every machine that matches was looked at."
+    CREDENTIALS_EXPIRED = (
+        "CredentialsExpired",
+        "The provider says that our credentials are expired.",
+    )
+    CREDENTIALS_REFUSED = "CredentialsRefused", "The provider does not accept our credentials."
+    NOT_ALLOWED = "NotAllowed", "Our credentials may not make the call that the message names."
+    PROVIDER_SILENT = "ProviderSilent", "The provider's API has not answered for minutes."
+    THROTTLED = "Throttled", "The provider refuses our requests as too many, for minutes."
 
 
 class RegionCondition(ConditionType):
     """The facts that are recorded of a region."""
 
+    PROVIDER_ANSWERS = (
+        "ProviderAnswers",
+        (
+            "False while the region's API does not do what it is asked, with the cause; its workers that "
+            "wait for it carry the same. It appears with the first trouble."
+        ),
+        RegionReason.ANSWERING,
+        RegionReason.CREDENTIALS_EXPIRED,
+        RegionReason.CREDENTIALS_REFUSED,
+        RegionReason.NOT_ALLOWED,
+        RegionReason.PROVIDER_SILENT,
+        RegionReason.THROTTLED,
+    )
     SCANNED = (
         "Scanned",
         "Discovery's last scan of the region was complete.",
@@ -156,6 +179,13 @@ def ref(name: str) -> Ref[Region]:
 _RUNBOOK = runbook(
     "Region",
     (
+        "ProviderAnswers",
+        "",
+        f"False: {CAUSES[Trouble.SILENT][0]}",
+        "labfleet alerts; labfleet explain region/NAME",
+        CAUSES[Trouble.SILENT][1],
+    ),
+    (
         "Scanned",
         "",
         "False: the last scan of the region failed; nothing was judged by it.",
@@ -182,7 +212,10 @@ KIND = Kind(
     creatable=False,
     conditions=RegionCondition,
     reasons=RegionReason,
-    news=((RegionCondition.SCANNED, "False"),),
-    loud=(Loud(RegionCondition.SCANNED, "False", "warning"),),
+    news=((RegionCondition.PROVIDER_ANSWERS, "False"), (RegionCondition.SCANNED, "False")),
+    loud=(
+        Loud(RegionCondition.PROVIDER_ANSWERS, "False", "critical"),
+        Loud(RegionCondition.SCANNED, "False", "warning"),
+    ),
     runbook=_RUNBOOK,
 )

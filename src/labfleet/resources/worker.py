@@ -319,11 +319,27 @@ class Allocation(Record, frozen=True, kw_only=True):
     percent: Shares = Shares()
 
 
+class LimitStatus(Record, frozen=True, kw_only=True):
+    """The time limit of the machine's `limits` that bounds what the worker does now.
+
+    name: Which of the limits it is.
+    since: When what it limits began; before that, when the wait for it began.
+    begun: Whether what it limits has begun.
+    held_since: Since when something outside holds the worker up, and the limit stands still.
+    """
+
+    name: str
+    since: datetime
+    begun: bool = False
+    held_since: datetime | None = None
+
+
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
     phase: Where the worker stands.
-    phase_since: When the phase was entered (fleet time); deadlines count from it.
+    phase_since: When the phase was entered (fleet time).
+    limit: The time limit that runs in the phase; null when none does.
     summary: The same in one of upstream 002's coarse words.
     health: How the server does as a whole.
     failed_checks: Looks at the server in a row that failed.
@@ -353,6 +369,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
 
     phase: WorkerPhase = WorkerPhase.PENDING
     phase_since: datetime | None = None
+    limit: LimitStatus | None = None
     summary: str = "pending"
     health: Health = Health.UNKNOWN
     failed_checks: int = 0

@@ -8,7 +8,7 @@ from labfleet.resources.conditions import ANY_ERROR, ConditionType, Reason
 class WorkerReason(Reason):
     """Why a condition of a worker is as it is."""
 
-    ANSWERING = "Answering", "CML answered the last look."
+    ANSWERING = "Answering", "It answered the last look."
     APPLIED = "Applied", "The provider has the tags."
     BAD_GATEWAY = "BadGateway", "CML's web server answers, the controller behind it does not yet."
     BELOW_THRESHOLD = "BelowThreshold", "The measurement is below its threshold again."
@@ -26,6 +26,11 @@ class WorkerReason(Reason):
     COMPUTE_MISSING = "ComputeMissing", "A compute host of CML's cluster is not connected."
     CONTROLLER_DOWN = "ControllerDown", "CML's controller says that its core is not connected."
     DONE = "Done", "What was asked is so."
+    CREDENTIALS_EXPIRED = (
+        "CredentialsExpired",
+        "The provider says that our credentials are expired.",
+    )
+    CREDENTIALS_REFUSED = "CredentialsRefused", "The provider does not accept our credentials."
     EMPTY = "Empty", "No session is left."
     EXPIRED = "Expired", "The date has passed."
     EXTERNAL = "External", "A server at an address; there is no instance of ours."
@@ -34,9 +39,9 @@ class WorkerReason(Reason):
     IN_COMPLIANCE = "InCompliance", "Registered and authorized."
     IN_PROGRESS = "InProgress", "The registration is under way."
     INITIALIZING = "Initializing", "The provider has not checked it yet."
-    INSTANCE_REBOOT = "InstanceReboot", "AWS will reboot the instance."
-    INSTANCE_RETIREMENT = "InstanceRetirement", "AWS will retire the machine under it."
-    INSTANCE_STOP = "InstanceStop", "AWS will stop the instance."
+    INSTANCE_REBOOT = "InstanceReboot", "The provider will reboot the machine."
+    INSTANCE_RETIREMENT = "InstanceRetirement", "The provider will retire the machine under it."
+    INSTANCE_STOP = "InstanceStop", "The provider will stop the machine."
     INSTANCE_TERMINATED = "InstanceTerminated", "The instance was ended, not by us."
     KEPT = "Kept", "Something keeps the worker; the message says what."
     KVM_MISSING = "KvmMissing", "No compute can run machines that need KVM."
@@ -57,6 +62,7 @@ class WorkerReason(Reason):
     NO_MACHINE = "NoMachine", "Its spec names no machine."
     NO_ORPHANS = "NoOrphans", "CML knows every machine that runs on the host."
     NO_SUCH_INSTANCE = "NoSuchInstance", "The instance that it was found by does not exist."
+    NOT_ALLOWED = "NotAllowed", "Our credentials may not make the call that the message names."
     NOT_ADOPTED = "NotAdopted", "Discovery found it; nobody has adopted it."
     NOT_ANSWERING = "NotAnswering", "The first look without an answer; the patience begins."
     NOT_IN_COMPLIANCE = "NotInCompliance", "CML says that it is not registered or not authorized."
@@ -89,6 +95,7 @@ class WorkerReason(Reason):
     )
     PARTIAL = "Partial", "A part could not be read; the message names it."
     PASSED = "Passed", "Both checks pass."
+    PROVIDER_SILENT = "ProviderSilent", "The provider's API has not answered for minutes."
     QUOTA_EXCEEDED = "QuotaExceeded", "A quota of the account is reached."
     READY = "Ready", "CML answers and is ready."
     REFUSED = "Refused", "The other side said no; the message has its words."
@@ -107,10 +114,14 @@ class WorkerReason(Reason):
     STOPPED = "Stopped", "The instance was stopped."
     STOPPED_OUTSIDE = "StoppedOutside", "Somebody else stopped the instance."
     SUSPECTED = "Suspected", "A check fails; the patience runs."
-    SYSTEM_MAINTENANCE = "SystemMaintenance", "AWS will work on the host's network or power."
-    SYSTEM_REBOOT = "SystemReboot", "AWS will reboot the host."
+    SYSTEM_MAINTENANCE = (
+        "SystemMaintenance",
+        "The provider will work on the host's network or power.",
+    )
+    SYSTEM_REBOOT = "SystemReboot", "The provider will reboot the host."
     TERMINATE_LATE = "TerminateLate", "The instance does not end within the limit."
     TERMINATED = "Terminated", "The instance has ended."
+    THROTTLED = "Throttled", "The provider refuses our requests as too many, for minutes."
     TIMED_OUT = "TimedOut", "There was no answer within the limit."
     UNIQUE = "Unique", "No other worker has this identity."
     UNREACHABLE = "Unreachable", "Nothing answers at the address."
@@ -136,6 +147,25 @@ class WorkerCondition(ConditionType):
         R.RUNNING,
         R.TERMINATED,
         ANY_ERROR,
+    )
+    PROVIDER_ANSWERS = (
+        "ProviderAnswers",
+        (
+            "False while the provider's API does not do what it is asked, with the cause; facts that only "
+            "it tells are Unknown, limits stand still. It appears with the first trouble."
+        ),
+        R.ANSWERING,
+        R.CREDENTIALS_EXPIRED,
+        R.CREDENTIALS_REFUSED,
+        R.NOT_ALLOWED,
+        R.PROVIDER_SILENT,
+        R.THROTTLED,
+    )
+    MACHINE_LAUNCHED = (
+        "MachineLaunched",
+        "False when there was no room for its machine anywhere for thresholds.noCapacitySeconds.",
+        R.OUT_OF_CAPACITY,
+        R.QUOTA_EXCEEDED,
     )
     MACHINE_STARTED = (
         "MachineStarted",
@@ -263,7 +293,7 @@ class WorkerCondition(ConditionType):
     )
     SCHEDULED_EVENT = (
         "ScheduledEvent",
-        "AWS will reboot, stop or retire the machine, or takes it back now.",
+        "The provider will reboot, stop or retire the machine, or takes it back now.",
         R.INSTANCE_REBOOT,
         R.INSTANCE_RETIREMENT,
         R.INSTANCE_STOP,

@@ -34,16 +34,15 @@ from labfleet.interfaces.compute import (
 )
 from labfleet.kernel import errors
 from labfleet.resources.providers.aws import AwsSettings
+from labfleet.resources.providers.aws_words import WORDS
+from labfleet.resources.providers.words import Planned
 
 CONSOLE_LIMIT = 16 * 1024
 NOT_TERMINATED = ("pending", "running", "shutting-down", "stopping", "stopped")
 ALWAYS = datetime.min.replace(tzinfo=UTC)
 NOT_OK = ["impaired", "insufficient-data", "initializing"]
-EVENTS = [
-    "instance-reboot", "instance-retirement", "instance-stop", "system-maintenance",
-    "system-reboot",
-]  # fmt: skip
 NETWORKS_KEPT = 1000
+EVENTS = sorted(code for code, what in WORDS.events.items() if what is not Planned.RECLAIM)
 FILTER_VALUES = 200
 """Most values of one filter (facts/aws.md#call-limits)."""
 

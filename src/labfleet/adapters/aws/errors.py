@@ -11,7 +11,9 @@ from __future__ import annotations
 from botocore import exceptions as sdk
 from botocore.parsers import ResponseParserError
 
+from labfleet.interfaces.compute import trouble_of
 from labfleet.kernel import errors
+from labfleet.resources.providers.trouble import Trouble
 
 THROTTLES = frozenset(
     {
@@ -44,6 +46,10 @@ DENIALS = frozenset(
         "InvalidSecurityToken", "MissingAuthenticationToken", "IncompleteSignature",
     }
 )  # fmt: skip
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+FORBIDDEN = frozenset(
+    {"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "OptInRequired"}
+)
 ABSENT = frozenset(
     {
         "InvalidInstanceID.NotFound", "InvalidVolume.NotFound", "InvalidAllocationID.NotFound",
@@ -79,6 +85,17 @@ MESSAGE_LIMIT = 500
 
 # What the SDK may raise from a call; anything else is a bug of ours and is not translated.
 OUTSIDE = (sdk.ClientError, sdk.BotoCoreError, sdk.HTTPClientError, ResponseParserError)
+
+
+def trouble(problem: errors.LabfleetError) -> Trouble | None:
+    """Return what an error says of AWS itself; refusals of our own (NotOurs) say nothing of it."""
+    if not isinstance(problem, errors.Denied):
+        return trouble_of(problem)
+    if problem.reason in EXPIRED:
+        return Trouble.EXPIRED
+    if problem.reason in FORBIDDEN:
+        return Trouble.FORBIDDEN
+    return Trouble.REFUSED if problem.reason in DENIALS | {"NoCredentials"} else None
 
 
 def translate(error: Exception, *, action: str, mutating: bool) -> errors.LabfleetError:

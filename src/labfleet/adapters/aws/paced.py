@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
 
+from labfleet.adapters.aws import errors as translation
 from labfleet.adapters.aws.launches import own
 from labfleet.adapters.aws.offers import Offers, Option
 from labfleet.adapters.aws.pace import token_buckets
@@ -29,6 +30,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.providers import ProviderSettings
 from labfleet.resources.providers.aws import AwsSettings
+from labfleet.resources.providers.trouble import Trouble
 
 HELD_SECONDS = 60.0
 """The longest a worker waits unseen for its start, since its deadlines still run."""
@@ -68,6 +70,11 @@ class PacedEc2(Compute):
         if bucket is None:
             return 0.0
         return bucket.wait(clock.monotonic() / clock.rate) * clock.rate
+
+    def trouble(self, region: str, problem: errors.LabfleetError) -> Trouble | None:
+        """Return what an error says of EC2, its credentials and permissions."""
+        del region
+        return translation.trouble(problem)
 
     def held(
         self, settings: ProviderSettings, choice: Mapping[str, str] | None = None

@@ -20,7 +20,13 @@ from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
-from labfleet.decisions.lifecycle.worker.phases import HOSTING, drain_wanted, forced, unfit
+from labfleet.decisions.lifecycle.worker.phases import (
+    HOSTING,
+    drain_wanted,
+    forced,
+    provider_trouble,
+    unfit,
+)
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
@@ -66,9 +72,9 @@ class SessionObserver:
         try:
             host = self._host(worker)
             if host is None:
-                return LabObservation(
-                    replace(seen, trouble=f"{worker.name} is {worker.status.phase}")
-                )
+                cause = provider_trouble(worker)
+                told = f"{worker.name} is {worker.status.phase}" + (f": {cause}" if cause else "")
+                return LabObservation(replace(seen, trouble=told))
             return await self._lab(session, worker, host, seen)
         except errors.LabfleetError as problem:
             return LabObservation(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)

@@ -21,8 +21,10 @@ from labfleet.decisions.lifecycle.worker.calls import Answer
 from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
+from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
+from labfleet.resources.worker_conditions import WorkerCondition
 
 DEADLINE = OPERATION_SECONDS
 GLANCE_SECONDS = 3.0
@@ -92,7 +94,9 @@ class Actions:
         try:
             stats = await self._host(worker, machine).system_stats()
         except errors.LabfleetError as problem:
-            since = worker.status.phase_since
+            told = conditions.find(worker.status.conditions, WorkerCondition.HEALTH_CHECK_PASSED)
+            silent = told is not None and told.status != "True"
+            since = told.last_transition_time if told is not None and silent else None
             if since is None or self.context.clock.now() - since < SILENCE:
                 message = f"the server does not say whether something runs: {problem.message}"
                 raise errors.Temporary(message, reason="NotLooked") from None

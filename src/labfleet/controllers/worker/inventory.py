@@ -43,7 +43,8 @@ class _Region:
     changed: dict[str, float] = field(default_factory=dict)
     taken: dict[str, tuple[MachineState, float]] = field(default_factory=dict)
     failed_at: float | None = None
-    failure: str = ""
+    failing_since: float | None = None
+    failure: errors.LabfleetError | None = None
     instances: dict[str, Instance] = field(default_factory=dict)
     ended: dict[str, Instance] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
@@ -135,8 +136,13 @@ class Inventory:
         async with kept.lock:
             now = self._clock.monotonic()
             if kept.read_at is None or now - kept.read_at > MAX_AGE:
-                if kept.failed_at is not None and now - kept.failed_at < FAILURE_AGE:
-                    raise errors.Temporary(kept.failure, reason="NotListed")
+                failed = kept.failure is not None and kept.failed_at is not None
+                if (
+                    kept.failure is not None
+                    and failed
+                    and now - (kept.failed_at or 0) < FAILURE_AGE
+                ):
+                    raise kept.failure.with_traceback(None)
                 await self._read(region, kept)
         return kept.instances
 
@@ -164,21 +170,25 @@ class Inventory:
         try:
             listed = await self._compute.list_owned(region)
         except errors.LabfleetError as problem:
-            kept.failed_at, kept.failure = self._clock.monotonic(), problem.message
+            kept.failed_at, kept.failure = self._clock.monotonic(), problem
+            kept.failing_since = begun if kept.failing_since is None else kept.failing_since
             raise
-        kept.failed_at = None
+        kept.failed_at = kept.failing_since = kept.failure = None
         kept.instances = {each.id: each for each in listed}
         kept.read_at = self._clock.monotonic()
         # Changes made while we listed may not be in the list.
         kept.changed = {name: at for name, at in kept.changed.items() if at >= begun}
 
     def silent_for(self, region: str, instance_id: str) -> float:
-        """Return the seconds since the provider last told of a machine; 0 when it never did.
+        """Return the seconds since the provider last told of a machine, as this process knows.
 
         Of the machine, not of its region: one of many may be the only one that does not answer.
+        Before any word of it they count from the first list that failed; 0 when none did.
         """
         kept = self._regions.get(region)
         at = None if kept is None else kept.told.get(instance_id, kept.read_at)
+        if kept is not None and at is None:
+            at = kept.failing_since
         return 0.0 if at is None else self._clock.monotonic() - at
 
     def took(self, region: str, instance_id: str, state: MachineState) -> None:

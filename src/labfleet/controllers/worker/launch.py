@@ -94,8 +94,9 @@ class Launcher:
         effects = self.context.effects
         if effects.known_not_done(effect) and MISMATCH not in effect.parameters:
             return Call("not_done")
-        # Computed before the look-up: a machine may appear during it.
-        over = effects.overdue(effect) and self.context.clock.now() >= effect.begun + VISIBILITY
+        # Computed before the look-up: a machine may appear during it. The lag counts from when
+        # the last call under the intent can have ended.
+        over = effects.overdue(effect) and self.context.clock.now() >= effect.expires + VISIBILITY
         request = self.request(worker, machine, effect)
         try:
             found = await self.context.compute.find_launched(request)

@@ -24,12 +24,15 @@ from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
+from labfleet.decisions.lifecycle.worker.draft import ProviderLook
+from labfleet.decisions.lifecycle.worker.settle import UNTRIED
 from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, providers, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
+from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, LicenceStatus, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
@@ -43,6 +46,7 @@ _NO_MACHINE = frozenset({P.PENDING, P.TERMINATED})
 MEMORY_RESERVE_MIB = 4096
 FOREIGN_PORTS_KEPT = 500
 SAMPLES_READ = 20
+OF_PROVIDER = frozenset({"launch", "start", "stop", "terminate"})
 EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
 
 
@@ -63,7 +67,7 @@ class WorkerObserver:
         """
         if call is not None and _enough(worker, call):
             poll = float(self.context.settings.now().monitoring.poll_interval_seconds)
-            return WorkerObservation(call=call, poll=poll)
+            return WorkerObservation(call=call, poll=poll, provider=self._called(worker, call))
         settings = self.context.settings.now()
         seen = WorkerObservation(
             call=call,
@@ -93,6 +97,11 @@ class WorkerObserver:
         instance_id = worker.status.machine.id
         if instance_id is None and worker.status.phase is P.PROVISIONING_EC2:
             seen = replace(seen, offer=await self.launcher.offer(worker, machine, seen.call))
+            offer, asked = seen.offer, worker.status.effect is None
+            look = self._of_problem(machine, None if offer is None else offer.problem)
+            if look is None and offer is not None and offer.parameters is not None and asked:
+                look = ProviderLook()  # it was asked for the image, and told it
+            seen = replace(seen, provider=look)
             found = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
             return seen if found is None else replace(seen, trouble=found.message)
         if worker.status.phase in _NO_MACHINE or instance_id is None:
@@ -102,8 +111,12 @@ class WorkerObserver:
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
-            silent = self.inventory.silent_for(machine.provider.region, instance_id)
-            return replace(seen, trouble=f"provider: {problem.message}", provider_silent=silent)
+            look = self._of_problem(machine, problem)
+            if look is not None and look.trouble is not None:
+                silent = self.inventory.silent_for(machine.provider.region, instance_id)
+                look = replace(look, silent=silent, of_call=False)
+            return replace(seen, trouble=f"provider: {problem.message}", provider=look)
+        seen = replace(seen, provider=self._called(worker, seen.call) or ProviderLook())
         if described is None:
             return replace(seen, absent=True)
         checks = None
@@ -121,6 +134,32 @@ class WorkerObserver:
             tags_refused=self.tagger.refused_lately(instance_id),
             console=await self._console(worker, machine),
         )
+
+    def _called(self, worker: Worker, call: Call | None) -> ProviderLook | None:
+        """Return what an answered call says of the provider; None when it asked nothing there."""
+        effect, machine = worker.status.effect, worker.spec.machine
+        answered = call is not None and (
+            call.state == "answered" or call.answer.problem is not None
+        )
+        if machine is None or effect is None or call is None or not answered:
+            return None
+        if effect.kind not in OF_PROVIDER:
+            return None
+        problem = call.answer.problem
+        look = ProviderLook(of_call=True) if problem is None else self._of_problem(machine, problem)
+        launch = effect.kind == "launch"
+        if look is None or launch or look.trouble in {None, Trouble.FORBIDDEN}:
+            return look
+        return None  # a stop that waits for CML is no word of the provider; the look gives one
+
+    def _of_problem(
+        self, machine: Machine, problem: errors.LabfleetError | None
+    ) -> ProviderLook | None:
+        """Return what an error of a call says of the provider; None when nothing was asked."""
+        if problem is None or problem.reason in UNTRIED:
+            return None
+        trouble = self.context.compute.trouble(machine.provider.region, problem)
+        return ProviderLook(trouble, problem.message, of_call=True)
 
     async def _console(self, worker: Worker, machine: Machine) -> str | None:
         """Return the console text of a boot that failed, when it is due and can be read."""

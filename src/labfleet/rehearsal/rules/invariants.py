@@ -28,6 +28,7 @@ from labfleet.rehearsal.rules.impairment import Impairment
 from labfleet.rehearsal.rules.operations import Operations
 from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
+from labfleet.rehearsal.rules.provider import Provider
 from labfleet.rehearsal.rules.replacement import Replacement
 from labfleet.rehearsal.rules.surplus import Surplus
 from labfleet.rehearsal.rules.timely import Timely
@@ -100,6 +101,7 @@ class Invariants:
     finalizers: Finalizers = field(init=False)
     timely: Timely = field(init=False)
     unfit: Unfit = field(init=False)
+    provider: Provider = field(init=False)
     replacement: Replacement = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class Invariants:
         self.finalizers = Finalizers(self.broken, self.cml_servers)
         self.timely = Timely(self.broken, self.cloud.loop.time)
         self.unfit = Unfit(self.broken, self.cloud.loop.time)
+        self.provider = Provider(self.broken, self.cloud)
         self.replacement = Replacement(self.broken, self.unfit, self.pauses.pools)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
@@ -344,6 +347,7 @@ class Invariants:
         self._idle_stop(old, new)
         self._note_leak(new)
         self.impairment.worker(old, new)
+        self.provider.worker(old, new)
         self.finalizers.worker(old, new)
         if old is not None and new.status.licence.leak and not old.status.licence.leak:
             self._leaked(old, new.status.licence.leak)
@@ -422,6 +426,7 @@ class Invariants:
         )
         self.truth.patrol()
         self.unfit.patrol(self.workers.values())
+        self.provider.patrol(self.workers.values())
         self.replacement.patrol(now, self.workers.values(), self._used, self.pauses.held)
         self.timely.patrol()
         for vm in self.cloud.vms.values():

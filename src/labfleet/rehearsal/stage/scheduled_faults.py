@@ -19,17 +19,14 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import ScheduledFault, Window
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.replicas.replica import INSTALLATION
-from labfleet.rehearsal.stage import fault_targets, unfit_faults
+from labfleet.rehearsal.stage import fault_targets, provider_faults, unfit_faults
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time.virtual_host import EPOCH
-from labfleet.rehearsal.worlds.ec2 import ZONES
 from labfleet.resources.machine import ScheduledEvent
 
 T = TypeVar("T")
 ANSWER_SECONDS = 1800.0
 """How long a kill waits for a call that changes something."""
-LAUNCH_SECONDS = 7200.0
-"""How long a fault of launches waits for a launch: there are few of them."""
 MIDDLE_SECONDS = 3600.0
 MOMENT_SECONDS = 0.2
 """A lead is lost at most this long after a call began, and waits so long for one that begins."""
@@ -43,30 +40,6 @@ async def play(stage: Stage, fault: ScheduledFault) -> None:
     await asyncio.sleep(fault.at)
     if not stage.injector.over and await ACTS[fault.word](stage, fault):
         stage.injector.counts[fault.word] += 1
-
-
-async def _window(
-    stage: Stage,
-    fault: ScheduledFault,
-    who: object,
-    *,
-    hinders: bool = True,
-    patience: float = 0.0,
-) -> bool:
-    """Let a fault hold for its span, counted at its first hit; wait so long for that hit."""
-    window = Window(fault.word)
-    ends = [stage.injector.begin(fault.word, who, window)]
-    if hinders and (who is None or isinstance(who, str)):
-        ends.append(stage.invariants.fault_record.begin(fault.word, who))
-    until = stage.loop.time() + max(fault.span, patience)
-    await asyncio.sleep(fault.span)
-    while stage.loop.time() < until and not window.met:
-        await asyncio.sleep(60)
-        if stage.injector.over:
-            break
-    for end in ends:
-        end()
-    return False
 
 
 # --- the product's own processes ---------------------------------------------------------
@@ -124,7 +97,7 @@ async def _lead_lost(stage: Stage, fault: ScheduledFault) -> bool:
         if stage.injector.over or replica not in stage.living() or stage.loop.time() > until:
             return False
     if fault.number % 2:
-        return await _window(stage, fault, replica.around.process)
+        return await provider_faults.window(stage, fault, replica.around.process)
     stage.kill(replica)
     await asyncio.sleep(fault.span)
     stage.begin(replica.name.partition(".")[0])
@@ -146,7 +119,7 @@ async def _cache_stale(stage: Stage, fault: ScheduledFault) -> bool:
     replica = fault_targets.picked(stage.living(), fault)
     if replica is None:
         return False
-    return await _window(stage, fault, replica.around.process)
+    return await provider_faults.window(stage, fault, replica.around.process)
 
 
 # --- machines ----------------------------------------------------------------------------
@@ -387,11 +360,6 @@ async def _server_unreachable(stage: Stage, fault: ScheduledFault) -> bool:
     return False
 
 
-async def _no_stock(stage: Stage, fault: ScheduledFault) -> bool:
-    zone = f"subnet-{ZONES[int(fault.pick * 3) % 3]}"
-    return await _window(stage, fault, zone, patience=LAUNCH_SECONDS)
-
-
 async def _zone_down(stage: Stage, fault: ScheduledFault) -> bool:
     """Take a zone away: nothing starts there, what runs there is out of reach and fails checks."""
     one = await fault_targets.one(
@@ -412,15 +380,6 @@ async def _zone_down(stage: Stage, fault: ScheduledFault) -> bool:
     for end in ends:
         end()
     return False
-
-
-async def _for_all(stage: Stage, fault: ScheduledFault) -> bool:
-    return await _window(stage, fault, None)
-
-
-async def _metal(stage: Stage, fault: ScheduledFault) -> bool:
-    """Slow or refuse every start; too short to prevent the return of a licence."""
-    return await _window(stage, fault, None, hinders=False, patience=LAUNCH_SECONDS)
 
 
 ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
@@ -447,13 +406,13 @@ ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "licence_unreachable": _licence_unreachable,
     "licence_revoked": _licence_revoked,
     "server_unreachable": _server_unreachable,
-    "no_stock": _no_stock,
-    "quota_full": _metal,
-    "slow_metal": _metal,
-    "ec2_down": _for_all,
-    "credentials_expired": _for_all,
+    "no_stock": provider_faults.no_stock,
+    "quota_full": provider_faults.metal,
+    "slow_metal": provider_faults.metal,
+    "ec2_down": provider_faults.ec2_down,
+    "credentials_expired": provider_faults.for_all,
     "zone_down": _zone_down,
     "tag_taken": _tag_taken,
     "left_behind": _left_behind,
-    "disk_full": _for_all,
+    "disk_full": provider_faults.for_all,
 }

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from labfleet.resources.providers import aws_limits, static
+from labfleet.resources.providers import aws_limits, aws_words, static
 from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.providers.static import StaticSettings
+from labfleet.resources.providers.words import Words
 
 ProviderSettings = AwsSettings | StaticSettings
 RESERVED = aws_limits.RESERVED
@@ -33,14 +34,16 @@ ELSEWHERE = StaticSettings(site="external")
 class Provider:
     """The rules of one provider's settings and names.
 
-    `problems` judges settings that a machine is to be launched with, `tags` those of people.
+    `title` is its name for people, before a region's. `problems` judges settings that a machine is
+    to be launched with, `tags` those of people.
     `region` and `machine` are what its regions and machines are called, each with an example.
     `place` and `types` are the fields of its settings that a table of templates shows,
     `instead` pairs of fields of which a body may have one. `tagged` machines have tags that other
-    programs see and set too.
+    programs see and set too. `words` say what its codes mean.
     """
 
     settings: type[Any]
+    title: str
     problems: Callable[[Any], Problems]
     tags: Callable[[Mapping[str, str], str], Problems]
     region: re.Pattern[str]
@@ -50,12 +53,14 @@ class Provider:
     place: str
     types: str
     tagged: bool
+    words: Words = Words()
     instead: tuple[tuple[str, str], ...] = ()
 
 
 PROVIDERS: Mapping[str, Provider] = {
     "aws": Provider(
         settings=AwsSettings,
+        title="AWS",
         problems=aws_limits.template_problems,
         tags=aws_limits.tags,
         region=aws_limits.REGION,
@@ -65,10 +70,12 @@ PROVIDERS: Mapping[str, Provider] = {
         place="region",
         types="instanceTypes",
         tagged=True,
+        words=aws_words.WORDS,
         instead=(("amiId", "amiNamePattern"), ("amiNamePattern", "amiId")),
     ),
     "static": Provider(
         settings=StaticSettings,
+        title="Site",
         problems=static.problems,
         tags=static.tags,
         region=static.REGION,
@@ -90,6 +97,11 @@ def of(settings: ProviderSettings) -> Provider:
 def kind_of(settings: ProviderSettings) -> str:
     """Return the word by which documents name the settings' provider."""
     return str(type(settings).__struct_config__.tag)
+
+
+def words_of(settings: ProviderSettings | None) -> Words:
+    """Return the words of the settings' provider; those of none without settings."""
+    return Words() if settings is None else of(settings).words
 
 
 def first_type(settings: ProviderSettings) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.lifecycle.worker.phases import limit_of
 from labfleet.resources import conditions as facts
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.session import TERMINAL, Session
@@ -17,16 +18,6 @@ from labfleet.service.core.explanation import Blocker, Deadline, Explanation, ma
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import drain_blockers, indices
 
-# Which limit of the template bounds which phase.
-_LIMITS = {
-    WorkerPhase.PROVISIONING_EC2: "launch",
-    WorkerPhase.EC2_READY: "launch",
-    WorkerPhase.STARTING: "boot",
-    WorkerPhase.LICENSING: "licence",
-    WorkerPhase.UNLICENSING: "unlicense",
-    WorkerPhase.STOPPING: "stop",
-    WorkerPhase.TERMINATING_EC2: "terminate",
-}
 _WORKER_WAITS = {
     WorkerPhase.PENDING: "the worker controller to launch an instance",
     WorkerPhase.PROVISIONING_EC2: "the provider to run the machine",
@@ -46,15 +37,15 @@ async def explain(services: ServiceContext, obj: Worker) -> Explanation:
     return of_worker(obj, services.cache.by(indices.SESSIONS_HERE, obj.key.path))
 
 
-def _boots(status: WorkerStatus, limit: str, since: datetime) -> tuple[str, datetime]:
-    """Return a phase's time limit and its begin: a start has the machine's limit, then CML's."""
-    if status.phase is not WorkerPhase.STARTING:
-        return limit, since
-    if status.machine.state == "booting":
-        return "launch", since
-    runs = facts.find(status.conditions, WorkerCondition.MACHINE_PROVISIONED)
-    up = runs is not None and runs.status == "True"
-    return limit, max(since, runs.last_transition_time) if up and runs is not None else since
+def _passes(status: WorkerStatus, limits: TimeLimits) -> Deadline | None:
+    """Return when the time limit that runs now passes; None while it stands still."""
+    name, known = limit_of(status), status.limit
+    since = status.phase_since if known is None else known.since
+    held = known is not None and known.held_since is not None
+    if name is None or name == "drain" or since is None or held:
+        return None
+    at = since + timedelta(seconds=getattr(limits, name))
+    return Deadline(at=at, what=f"the {name} limit passes")
 
 
 def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
@@ -64,13 +55,10 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
     live = sorted(each.name for each in sessions if each.status.phase not in TERMINAL)
     if live and phases.drain_wanted(obj):
         waits.append("sessions: " + ", ".join(live[:10]) + (", …" if len(live) > 10 else ""))
-    deadline = None
-    limit = _LIMITS.get(status.phase)
     limits = TimeLimits() if obj.spec.machine is None else obj.spec.machine.limits
-    if limit is not None and status.phase_since is not None:
-        limit, since = _boots(status, limit, status.phase_since)
-        at = since + timedelta(seconds=getattr(limits, limit))
-        deadline = Deadline(at=at, what=f"the {limit} limit passes")
+    deadline = _passes(status, limits)
+    if status.limit is not None and status.limit.held_since is not None:
+        waits.append(f"what holds it up; its {status.limit.name} limit stands still meanwhile")
     if obj.spec.drain is not None and status.phase is WorkerPhase.DRAINING:
         what = "what still runs is ended" if obj.spec.drain.force else "the drain is late"
         deadline = Deadline(at=obj.spec.drain.deadline, what=what)

@@ -7,6 +7,7 @@ together, with the newest number that this process knows.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -15,7 +16,8 @@ from labfleet.resources import alerts, fleet_alerts, kinds, server_alerts
 from labfleet.resources.alerts import Raised
 from labfleet.resources.conditions import Measured
 from labfleet.resources.leak import Leak
-from labfleet.resources.meta import Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Resource
+from labfleet.resources.providers.trouble import CAUSES
 from labfleet.resources.worker import Worker
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core.service_context import ServiceContext
@@ -31,7 +33,8 @@ MEASURED_BY: dict[str, str] = {
 def standing(services: ServiceContext) -> tuple[Raised, ...]:
     """Return every raised alert, the gravest first.
 
-    A leaked licence is listed once: by its Leak, which stays when the worker is gone.
+    A leaked licence is listed once: by its Leak, which stays when the worker is gone. A provider
+    that does not answer is one alert of its region, however many workers wait for it.
     """
     found = [
         row
@@ -51,7 +54,35 @@ def standing(services: ServiceContext) -> tuple[Raised, ...]:
             if row.condition != fleet_alerts.LEAKED
             or not leaked.intersection({each.metadata.uid, each.key.path})
         )
-    return tuple(sorted(found, key=alerts.gravity))
+    return tuple(sorted(_by_region(services, found), key=alerts.gravity))
+
+
+def _by_region(services: ServiceContext, found: Iterable[Raised]) -> Iterable[Raised]:
+    """Yield the rows, those of one region's provider as one."""
+    regions: dict[str, list[Raised]] = {}
+    for row in found:
+        if row.condition != WorkerCondition.PROVIDER_ANSWERS:
+            yield row
+            continue
+        place = row.object
+        if row.worker is not None:
+            worker = services.cache.get(Worker, row.worker, row.namespace)
+            machine = None if worker is None else worker.spec.machine
+            place = place if machine is None else f"region/{machine.provider.region}"
+        regions.setdefault(place, []).append(row)
+    for place, rows in regions.items():
+        first = min(rows, key=_since)
+        waits = sum(each.worker is not None for each in rows)
+        told = f"{first.message}; {waits} workers wait for it" if waits else first.message
+        cause, fix = CAUSES.get(first.reason, (first.cause, first.fix))
+        yield msgspec.structs.replace(
+            first, object=place, namespace=DEFAULT_NAMESPACE, worker=None, message=told,
+            cause=cause, fix=fix, command=f"labfleet explain {place}; labfleet get workers",
+        )  # fmt: skip
+
+
+def _since(row: Raised) -> datetime:
+    return row.since
 
 
 def of(services: ServiceContext, obj: Resource) -> tuple[Raised, ...]:

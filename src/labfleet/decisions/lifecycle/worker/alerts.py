@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from labfleet.decisions import vitals
-from labfleet.decisions.lifecycle.worker import phases
-from labfleet.decisions.lifecycle.worker.draft import PROVIDER_BELIEVED, Draft, P
+from labfleet.decisions.lifecycle.worker import limits, phases
+from labfleet.decisions.lifecycle.worker.draft import Draft, P
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition, Measured
+from labfleet.resources.providers.words import Planned
 from labfleet.resources.telemetry import ProviderPoint, Sample
-from labfleet.resources.worker import Health, WorkerPhase
+from labfleet.resources.worker import Health
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 CONFIRM = 2
@@ -44,18 +45,6 @@ OF_A_MACHINE = (
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
 MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
-LIMITS: dict[WorkerPhase, str] = {
-    P.PENDING: "launch",
-    P.PROVISIONING_EC2: "launch",
-    P.EC2_READY: "boot",
-    P.STARTING: "boot",
-    P.LICENSING: "licence",
-    P.DRAINING: "drain",
-    P.UNLICENSING: "unlicense",
-    P.STOPPING: "stop",
-    P.TERMINATING_EC2: "terminate",
-}
-"""Which of the machine's time limits bounds which phase."""
 
 
 def note(draft: Draft) -> None:
@@ -85,39 +74,21 @@ def _forget(draft: Draft, *names: WorkerCondition) -> None:
 # --- a phase that does not end ---------------------------------------------------------------
 
 
-DRAIN_LEAST = 300.0
-"""A forced drain still has to remove labs; before that time it does not count as stuck."""
-
-
-def phase_limit(draft: Draft) -> tuple[str, float] | None:
-    """Return name and seconds of what bounds the phase; None when nothing does."""
-    name = LIMITS.get(draft.status.phase)
-    if name is None:
-        return None
-    if draft.status.phase is P.STARTING and draft.status.machine.state == "booting":
-        name = "launch"
-    drain, since = draft.worker.spec.drain, draft.status.phase_since
-    if draft.status.phase is P.DRAINING and drain is not None and since is not None:
-        return name, max((drain.deadline - since).total_seconds(), DRAIN_LEAST)
-    return name, float(getattr(draft.limits, name))
-
-
 def _stuck(draft: Draft) -> None:
-    limit = phase_limit(draft)
+    known, seconds = draft.status.limit, limits.seconds(draft)
     at_rest = draft.status.phase is P.DRAINING and conditions.is_true(
         draft.status.conditions, WorkerCondition.DRAINED
     )
-    since = draft.status.phase_since
-    if draft.status.phase is P.STARTING:
-        since = draft.boot_since
-    if limit is None or at_rest or since is None:
+    if known is None or seconds is None or at_rest or known.held_since is not None:
         _forget(draft, WorkerCondition.PHASE_STUCK)
         return
-    name, seconds = limit
+    if limits.unseen(draft):
+        return
     factor = draft.seen.thresholds.stuck_factor
-    if not draft.overdue(since, timedelta(seconds=seconds * factor)):
+    if not limits.late(draft, factor):
         _forget(draft, WorkerCondition.PHASE_STUCK)
         return
+    since, name = known.since, known.name
     told = (
         f"{draft.status.phase} since {utc_text(since, seconds=True)}, over {factor:g} x its {name}"
     )
@@ -140,7 +111,7 @@ def _checks(draft: Draft) -> None:
         return
     bad = [name for name, word in told.items() if word == "impaired"]
     before = _before(draft, WorkerCondition.INSTANCE_CHECKS_PASSED)
-    asked = draft.seen.machine is not None or draft.seen.provider_silent > PROVIDER_BELIEVED
+    asked = draft.seen.machine is not None or draft.provider_down
     if asked and before is not None and (draft.seen.machine is None or not any(told.values())):
         # What keeps sessions away stays until the provider says otherwise: its silence mends no host.
         stays = before.status == "False" and draft.seen.checks_asked
@@ -185,30 +156,30 @@ def _impaired_long(draft: Draft, before: Condition) -> bool:
     )
 
 
-EVENTS = {
-    "instance-retirement": (
+EVENTS: dict[Planned, tuple[WorkerReason, str]] = {
+    Planned.RETIRE: (
         WorkerReason.INSTANCE_RETIREMENT,
         "stop and start it before then, once drained",
     ),
-    "instance-stop": (WorkerReason.INSTANCE_STOP, "stop and start it before then, once drained"),
-    "instance-reboot": (
+    Planned.STOP: (WorkerReason.INSTANCE_STOP, "stop and start it before then, once drained"),
+    Planned.REBOOT: (
         WorkerReason.INSTANCE_REBOOT,
         "drain it, or reboot it yourself before then",
     ),
-    "system-reboot": (
+    Planned.REBOOT_HOST: (
         WorkerReason.SYSTEM_REBOOT,
         "drain it before then: everything on it restarts",
     ),
-    "system-maintenance": (
+    Planned.MAINTAIN: (
         WorkerReason.SYSTEM_MAINTENANCE,
         "expect a short loss of network or power",
     ),
-    "spot-interruption": (
+    Planned.RECLAIM: (
         WorkerReason.SPOT_INTERRUPTION,
         "it drains at once; the provider takes the machine back",
     ),
 }
-"""Code -> reason and what to do."""
+"""What is planned -> reason and what to do."""
 
 
 def _planned(draft: Draft) -> None:
@@ -218,7 +189,8 @@ def _planned(draft: Draft) -> None:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
     reason = draft.seen.state_reason or machine.state_reason or ""
-    if "SpotInstance" in reason or "spot-interruption" in reason:
+    means = phases.words(draft.worker)
+    if means.reclaimed(reason):
         # Before everything else: there are two minutes (facts/aws-bugs.md#case-36).
         told = f"the provider takes the machine back: {reason}"
         draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", WorkerReason.SPOT_INTERRUPTION, told)
@@ -226,20 +198,22 @@ def _planned(draft: Draft) -> None:
     if not machine.events or machine.state not in {"running", "stopped", "stopping", "booting"}:
         _forget(draft, WorkerCondition.SCHEDULED_EVENT)
         return
-    first = min(machine.events, key=lambda each: (_rank(each.code), each.not_before or draft.now))
-    word, advice = EVENTS.get(
-        first.code, (WorkerReason.OTHER_EVENT, "read the AWS Health dashboard")
+    first = min(
+        machine.events,
+        key=lambda each: (_rank(means.planned(each.code)), each.not_before or draft.now),
     )
+    other = (WorkerReason.OTHER_EVENT, means.announces)
+    word, advice = EVENTS.get(means.planned(first.code), other)
     when = "at once" if first.not_before is None else utc_text(first.not_before)
     text = f"{first.code} not before {when}: {advice}"
     draft.fact(WorkerCondition.SCHEDULED_EVENT, "True", word, text)
 
 
-def _rank(code: str) -> int:
-    """Order events: a spot machine that goes now, what closes the worker, the rest."""
-    if code.startswith("spot"):
+def _rank(planned: Planned) -> int:
+    """Order events: a machine that is taken back now, what closes the worker, the rest."""
+    if planned is Planned.RECLAIM:
         return 0
-    return 1 if code in phases.CLOSING_EVENTS else 2
+    return 1 if planned in phases.CLOSING_EVENTS else 2
 
 
 # --- silence ---------------------------------------------------------------------------------
@@ -328,14 +302,14 @@ def _load(draft: Draft) -> None:
     if draft.status.phase not in MEASURED:
         _forget(draft, WorkerCondition.CPU_HIGH, WorkerCondition.MEMORY_HIGH)
         return
-    limits = draft.seen.thresholds
+    thresholds = draft.seen.thresholds
     samples = _same_boot(draft.seen.samples)
     cpu: Values = [vitals.cml_cpu(each)[0] for each in samples]
     source = "CML"
     if not samples:
         cpu, source = _cloudwatch(draft.seen.points, draft.now), "CloudWatch"
     memory: Values = [vitals.cml_memory(each)[0] for each in samples]
-    top, low = limits.cpu_percent, limits.cpu_eased_percent
+    top, low = thresholds.cpu_percent, thresholds.cpu_eased_percent
     holds = _judge(draft, WorkerCondition.CPU_HIGH, cpu, top, low)
     if holds is True:
         draft.fact(
@@ -347,7 +321,7 @@ def _load(draft: Draft) -> None:
         )
     elif holds is False:
         draft.fact(WorkerCondition.CPU_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
-    top, low = limits.memory_percent, limits.memory_eased_percent
+    top, low = thresholds.memory_percent, thresholds.memory_eased_percent
     holds = _judge(draft, WorkerCondition.MEMORY_HIGH, memory, top, low)
     if holds is True:
         draft.fact(

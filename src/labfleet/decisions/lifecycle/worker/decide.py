@@ -19,12 +19,14 @@ import msgspec
 
 from labfleet.decisions.lifecycle.worker import (
     alerts,
+    answers,
     chores,
     down,
     external,
     hosting,
     idle_rule,
     licence_orders,
+    limits,
     observed,
     outside,
     phases,
@@ -33,7 +35,6 @@ from labfleet.decisions.lifecycle.worker import (
 )
 from labfleet.decisions.lifecycle.worker.draft import (
     ABSENCE_PATIENCE,
-    PROVIDER_BELIEVED,
     SOON,
     TOLERATED_CHECKS,
     Action,
@@ -58,6 +59,7 @@ FOLLOWS = {"deregister": "stop_labs"}
 def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
     """Return the next step of a worker; total over phases, desires and observations."""
     draft = Draft(worker, seen, now)
+    answers.note(draft)
     called = worker.status.effect
     waits = settle.settle(draft)
     if waits is not None:
@@ -80,6 +82,7 @@ def _by_phase(draft: Draft) -> Step:
     if worker.status.phase_since is None:
         draft.set(phase_since=draft.now)
     _note_machine(draft)
+    limits.note(draft)
     alerts.note(draft)
     licence_orders.wait(draft)
     origin = worker.spec.origin
@@ -116,7 +119,7 @@ def _note_machine(draft: Draft) -> None:
             WorkerReason.NOT_LISTED,
             "the provider does not show it: looking again",
         )
-    elif seen.provider_silent > PROVIDER_BELIEVED:
+    elif draft.provider_down:
         before = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
         if before is not None and before.status != "Unknown":
             told = f"the provider does not answer; {before.status} before that"

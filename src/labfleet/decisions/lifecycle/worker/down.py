@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labfleet.decisions.lifecycle.worker import licence_orders, phases
+from labfleet.decisions.lifecycle.worker import licence_orders, limits, phases
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
@@ -44,7 +44,7 @@ def unlicensing(draft: Draft) -> Step:
     staying = keep_licence(draft, stops=True)
     if staying is not None:
         return staying
-    if draft.late(draft.limits.unlicense):
+    if limits.late(draft):
         leak(draft, f"licence not returned in time: {seen.trouble or licence.registration}")
         return draft.go(P.STOPPING, "licence leak recorded")
     if draft.answer.nodes_running:
@@ -67,7 +67,7 @@ def keep_licence(draft: Draft, *, stops: bool) -> Step | None:
     if draft.answer.nodes_running and not (stops and order.force):
         told = "nodes run that are no session's"
         told += "; --force stops them" if stops else ": those of others are never stopped"
-    elif draft.late(draft.limits.unlicense):
+    elif limits.late(draft):
         told = f"not returned in time: {draft.seen.trouble or licence.registration}"
     else:
         return None
@@ -84,6 +84,11 @@ def _held(draft: Draft, limit: int) -> bool:
     return draft.seen.sessions > 0 and not draft.late(limit)
 
 
+def _accepted(draft: Draft) -> bool:
+    """Tell whether the provider is about it: before that, the wait is not the machine's."""
+    return draft.status.limit is not None and draft.status.limit.begun
+
+
 def stopping(draft: Draft) -> Step:
     """Stop the machine and wait until it is; if it is to be terminated, go straight on."""
     machine = draft.status.machine
@@ -98,7 +103,7 @@ def stopping(draft: Draft) -> Step:
         draft.fact(WorkerCondition.CML_READY, "False", WorkerReason.STOPPED)
         draft.set(health=Health.UNKNOWN, empty_since=None, ready_since=None)
         return draft.go(P.STOPPED, "stopped", again=CHECK)
-    if draft.late(draft.limits.stop):
+    if _accepted(draft) and limits.late(draft):
         draft.fact(
             WorkerCondition.LATE,
             "True",
@@ -137,7 +142,7 @@ def terminating(draft: Draft) -> Step:
         return draft.go(P.TERMINATED, "terminated", again=CHECK)
     if _held(draft, draft.limits.terminate):
         return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
-    if draft.late(draft.limits.terminate):
+    if _accepted(draft) and limits.late(draft):
         draft.fact(
             WorkerCondition.LATE,
             "True",

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from labfleet.decisions import provider
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
@@ -20,12 +21,14 @@ from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Thresholds
 from labfleet.resources.machine import MachineStatus, TimeLimits
+from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import ProviderPoint, Sample
 from labfleet.resources.worker import (
     FINALIZER_LICENCE,
     CmlStatus,
     Health,
     LicenceStatus,
+    LimitStatus,
     Worker,
     WorkerPhase,
     WorkerStatus,
@@ -46,10 +49,24 @@ Source: facts/aws.md#absence.
 TOLERATED_CHECKS = 3
 FAILED_CHECKS = 1000
 """From here on failed checks are not counted further, so that a dead server costs no writes."""
-PROVIDER_BELIEVED = 180.0
-"""How many seconds the provider's last word stands while it does not answer."""
+PROVIDER_BELIEVED = provider.PATIENCE.total_seconds()
+HELD_UP = "; held up: "
+"""Stands in a message before what holds the worker up."""
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
 ACTOR = "worker-controller"
+
+
+class ProviderLook(msgspec.Struct, frozen=True):
+    """What the provider was asked said of itself: the trouble (None: it answered), in its words.
+
+    `silent` are the seconds since it last told of this machine, 0 when that is not known.
+    `of_call`: it was asked to change something.
+    """
+
+    trouble: Trouble | None = None
+    text: str = ""
+    silent: float = 0.0
+    of_call: bool = False
 
 
 class WorkerObservation(msgspec.Struct, frozen=True):
@@ -63,8 +80,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `console` is a failed boot's
     console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
-    of them that was refused a short time ago. `provider_silent` are the seconds since the
-    provider last told of the machine, when it does not now; `checks_asked` False: people switched
+    of them that was refused a short time ago. `provider` None: it was
+    not asked anything; `checks_asked` False: people switched
     its checks off. `trouble` says why something could not be looked at. `idle` is what a look for
     the idle rule found.
     """
@@ -94,7 +111,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     console: str | None = None
     tags: Mapping[str, str] | None = None
     tags_refused: TagChange | None = None
-    provider_silent: float = 0.0
+    provider: ProviderLook | None = None
     checks_asked: bool = True
     trouble: str = ""
     idle: IdleFinding | None = None
@@ -152,21 +169,25 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
         return Answer() if call is None else call.answer
 
     @property
+    def provider_down(self) -> bool:
+        """Tell whether the provider has not answered for longer than its last word stands."""
+        fact = conditions.find(self.status.conditions, WorkerCondition.PROVIDER_ANSWERS)
+        return fact is not None and fact.status == "False"
+
+    @property
+    def held_up(self) -> str:
+        """Return what is the matter with the provider while the worker waits for it; else ""."""
+        fact = conditions.find(self.status.conditions, WorkerCondition.PROVIDER_ANSWERS)
+        waits = self.provider_down and phases.awaits_provider(self.status)
+        return "" if fact is None or not waits else fact.message
+
+    @property
     def licence_held(self) -> bool:
         return FINALIZER_LICENCE in self.finalizers
 
     def late(self, limit: int) -> bool:
         """Tell whether the phase lasts too long, counting only time in which a controller ran."""
         return self.overdue(self.status.phase_since or self.now, timedelta(seconds=limit))
-
-    @property
-    def boot_since(self) -> datetime:
-        """Return since when CML boots: a started machine of metal is not up for 20 minutes."""
-        since = self.status.phase_since or self.now
-        before = conditions.find(self.worker.status.conditions, WorkerCondition.MACHINE_PROVISIONED)
-        if self.status.machine.state != "running" or before is None:
-            return since
-        return max(since, before.last_transition_time if before.status == "True" else self.now)
 
     def overdue(self, since: datetime, limit: timedelta) -> bool:
         """Tell whether more than `limit` went by, counting only time in which a controller ran."""
@@ -189,9 +210,18 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
             self._leave(phase)
             self._enter(phase)
             self.set(phase=phase, phase_since=self.now, summary=phases.coarse(phase))
-        if message != self.status.message:
-            self.set(message=message)
+            name = phases.limit_of(self.status)
+            self.set(limit=None if name is None else LimitStatus(name=name, since=self.now))
+        self._say(message)
         return self.done(again=again, do=do)
+
+    def _say(self, message: str) -> None:
+        """Set the message, with what holds the worker up while it does."""
+        said = message.partition(HELD_UP)[0]
+        if self.held_up:
+            said = f"{said}{HELD_UP}{self.held_up}"
+        if said != self.status.message:
+            self.set(message=said)
 
     def _leave(self, phase: WorkerPhase) -> None:
         """Remove what was true only in the old phase, and the intent of a launch under way."""
@@ -199,7 +229,10 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
             # `settle` has seen that nothing was launched under the effect.
             self.set(effect=None, provisioning_ended_at=self.now)
         self.forget(
-            WorkerCondition.LATE, WorkerCondition.PHASE_STUCK, WorkerCondition.MACHINE_STARTED
+            WorkerCondition.LATE,
+            WorkerCondition.PHASE_STUCK,
+            WorkerCondition.MACHINE_LAUNCHED,
+            WorkerCondition.MACHINE_STARTED,
         )
         if self.status.phase is P.FAILED:
             self.fact(WorkerCondition.FAILED, "False", WorkerReason.LEFT, f"went on to {phase}")
@@ -249,6 +282,7 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
         self, *, again: float, reason: str = "", problem: errors.LabfleetError | None = None
     ) -> Step:
         """End the decision before the rules of the phase: a new spec stays to be looked at."""
+        self._say(self.status.message)
         return Step(self.status, self.finalizers, None, again, reason=reason, problem=problem)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from labfleet.decisions.lifecycle.worker import down, hosting, licence_orders, phases
+from labfleet.decisions.lifecycle.worker import down, hosting, licence_orders, limits, phases
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.draft import (
@@ -71,7 +71,7 @@ def _starting(draft: Draft) -> Step:
     told = seen.login_refused or seen.trouble or seen.stage or "not looked at yet"
     reason = WorkerReason.LOGIN_REFUSED if seen.login_refused else WorkerReason.NOT_READY
     draft.fact(WorkerCondition.CML_READY, "False", reason, told)
-    if draft.late(draft.limits.boot):
+    if limits.late(draft):
         if leaving:
             return _end(draft)
         draft.fact(
@@ -141,7 +141,7 @@ def _unlicensing(draft: Draft) -> Step:
     staying = down.keep_licence(draft, stops=False)
     if staying is not None:
         return staying
-    if draft.late(draft.limits.unlicense):
+    if limits.late(draft):
         leak(draft, f"licence not returned in time: {seen.trouble or 'nodes of others run'}")
         return _end(draft)
     if draft.answer.nodes_running:

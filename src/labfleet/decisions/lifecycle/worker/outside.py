@@ -6,27 +6,10 @@ Only writes conditions; consequences are decided elsewhere (facts/aws-bugs.md#ca
 
 from __future__ import annotations
 
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import Draft
 from labfleet.resources import conditions
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
-
-_HINTS = (
-    ("Client.UserInitiated", "somebody with access to the account did it: CloudTrail names who"),
-    ("Client.InstanceInitiated", "it was shut down from inside the machine"),
-    ("Server.Spot", "it was a spot machine and its price or capacity went"),
-    ("Server.ScheduledStop", "it was stopped for a scheduled retirement of its host"),
-    ("Server.InsufficientInstanceCapacity", "its zone had no capacity to start it again"),
-    ("Server.InternalError", "the provider's host failed"),
-    ("Client.VolumeLimit", "the account's limit of volumes was reached"),
-    ("Client.InvalidSnapshot", "its image's snapshot could not be used"),
-)
-
-
-def hint(reason: str | None) -> str:
-    """Return as text who or what a provider's state reason points to."""
-    told = reason or ""
-    known = next((text for start, text in _HINTS if told.startswith(start)), None)
-    return known or "look for another tool that ends machines, such as a tag policy"
 
 
 def stopped(draft: Draft) -> None:
@@ -59,4 +42,5 @@ def settled(draft: Draft) -> None:
 def _told(draft: Draft, what: str) -> str:
     reason = draft.seen.state_reason or "no reason told"
     known = draft.status.machine.id
-    return f"{known} was {what} from outside ({reason}): {hint(draft.seen.state_reason)}"
+    hint = phases.words(draft.worker).hint(draft.seen.state_reason or "")
+    return f"{known} was {what} from outside ({reason}): {hint}"

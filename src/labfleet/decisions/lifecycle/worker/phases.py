@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from labfleet.resources import conditions
+from labfleet.resources import conditions, providers
 from labfleet.resources.conditions import Condition, Status
-from labfleet.resources.worker import Health, LicenceOrder, Worker, WorkerPhase
+from labfleet.resources.providers.words import Planned, Words
+from labfleet.resources.worker import Health, LicenceOrder, Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 P = WorkerPhase
@@ -64,6 +65,34 @@ def observed(worker: Worker) -> bool:
         worker.status.conditions, WorkerCondition.ADOPTED
     )
     return not (origin.managed and claimed)
+
+
+LIMITS: dict[WorkerPhase, str] = {
+    P.PENDING: "launch",
+    P.PROVISIONING_EC2: "launch",
+    P.EC2_READY: "boot",
+    P.STARTING: "boot",
+    P.LICENSING: "licence",
+    P.DRAINING: "drain",
+    P.UNLICENSING: "unlicense",
+    P.STOPPING: "stop",
+    P.TERMINATING_EC2: "terminate",
+}
+"""Which of the machine's time limits bounds which phase."""
+
+
+def limit_of(status: WorkerStatus) -> str | None:
+    """Return which time limit bounds what goes on now: a start has the machine's, then CML's."""
+    if status.phase is P.STARTING and status.machine.state in {"booting", "stopping", "stopped"}:
+        return "launch"
+    return LIMITS.get(status.phase)
+
+
+def awaits_provider(status: WorkerStatus) -> bool:
+    """Tell whether the worker goes no further before its provider answers."""
+    if status.phase is P.STARTING:
+        return status.machine.state in {"booting", "stopping", "stopped"}
+    return status.phase in {P.PROVISIONING_EC2, P.EC2_READY, P.STOPPING, P.TERMINATING_EC2}
 
 
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
@@ -154,10 +183,14 @@ def interrupted(facts: tuple[Condition, ...]) -> bool:
     )
 
 
-CLOSING_EVENTS = frozenset(
-    {"instance-retirement", "instance-stop", "instance-reboot", "system-reboot"}
-)
-"""Codes of scheduled events that end or restart what runs on the machine."""
+CLOSING_EVENTS = frozenset({Planned.RETIRE, Planned.STOP, Planned.REBOOT, Planned.REBOOT_HOST})
+"""Scheduled events that end or restart what runs on the machine."""
+
+
+def words(worker: Worker) -> Words:
+    """Return what the codes and reasons of the worker's provider mean."""
+    machine = worker.spec.machine
+    return providers.words_of(None if machine is None else machine.provider)
 
 
 def closes_at(worker: Worker) -> datetime | None:
@@ -166,7 +199,8 @@ def closes_at(worker: Worker) -> datetime | None:
     None when nothing is planned. An event without a date counts as the beginning of time, so
     that nothing is placed.
     """
-    events = [each for each in worker.status.machine.events if each.code in CLOSING_EVENTS]
+    means, planned = words(worker), worker.status.machine.events
+    events = [each for each in planned if means.planned(each.code) in CLOSING_EVENTS]
     if not events:
         return None
     return min(each.not_before or datetime.min.replace(tzinfo=UTC) for each in events)
@@ -299,7 +333,20 @@ def host_ill(worker: Worker) -> bool:
 
 def retired(worker: Worker) -> bool:
     """Tell whether the provider said that it retires the machine."""
-    return any(each.code == "instance-retirement" for each in worker.status.machine.events)
+    means, planned = words(worker), worker.status.machine.events
+    return any(means.planned(each.code) is Planned.RETIRE for each in planned)
+
+
+def provider_trouble(worker: Worker) -> str:
+    """Return what is the matter with its provider, once that lasts; "" when nothing is."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.PROVIDER_ANSWERS)
+    return fact.message if fact is not None and fact.status == "False" else ""
+
+
+def unlaunched(worker: Worker) -> bool:
+    """Tell whether the provider has had no room for its machine so far."""
+    fact = conditions.find(worker.status.conditions, WorkerCondition.MACHINE_LAUNCHED)
+    return worker.status.machine.id is None and fact is not None
 
 
 def broken(worker: Worker) -> bool:

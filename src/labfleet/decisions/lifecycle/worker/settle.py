@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import msgspec
 
-from labfleet.decisions.lifecycle.worker import licence_orders
+from labfleet.decisions.lifecycle.worker import licence_orders, limits
 from labfleet.decisions.lifecycle.worker.calls import MISMATCH, Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import SOON, Draft, P, Step
 from labfleet.kernel import errors
-from labfleet.kernel.clock import utc_time
+from labfleet.kernel.clock import utc_text, utc_time
 from labfleet.resources import conditions
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -70,6 +70,8 @@ def _launch(draft: Draft, effect: Effect, call: Call) -> Step | None:
     if answer.machine is not None:
         attempt = max(draft.status.attempt, int(effect.parameters["attempt"]))
         draft.set(machine=answer.machine, effect=None, attempt=attempt)
+        draft.forget(WorkerCondition.MACHINE_LAUNCHED)
+        limits.note(draft)  # the machine's time counts from here, not from when it was asked for
         return draft.unchanged(again=SOON, reason=f"instance {answer.machine.id} launched")
     if answer.refused is not None:
         draft.set(effect=None)
@@ -101,6 +103,8 @@ def _refused_here(draft: Draft, effect: Effect, problem: errors.LabfleetError) -
     kind = effect.parameters.get("type")
     told = problem.message if kind is None else f"{kind}: {problem.message}"
     _not_provisioned(draft, problem, told)
+    if isinstance(problem, errors.OutOfCapacity | errors.QuotaExceeded):
+        _without_room(draft, problem)
     draft.set(effect=None, attempt=int(effect.parameters["attempt"]) + 1, message=told)
     ended = None
     if isinstance(problem, errors.Gone):
@@ -114,6 +118,8 @@ def trouble(draft: Draft, problem: errors.LabfleetError) -> Step:
     ours = problem.reason in UNTRIED or isinstance(problem, errors.Conflict)
     if draft.status.phase is P.PROVISIONING_EC2 and not ours:
         _not_provisioned(draft, problem, problem.message[:500])
+        draft.forget(WorkerCondition.MACHINE_LAUNCHED)  # it is something else than room
+        limits.note(draft)
     reason = f"launching: {problem.reason}"
     return draft.unchanged(again=SOON, reason=reason, problem=problem)
 
@@ -121,8 +127,30 @@ def trouble(draft: Draft, problem: errors.LabfleetError) -> Step:
 def held(draft: Draft, problem: errors.Temporary) -> Step:
     """Say why nothing is launched, and ask again when that may have changed."""
     _not_provisioned(draft, problem, problem.message)
+    _without_room(draft, problem, everywhere=True)
     again = min(problem.retry_after or HELD_SECONDS, HELD_SECONDS)
     return draft.stay(problem.message, again=again)
+
+
+def _without_room(draft: Draft, problem: errors.LabfleetError, *, everywhere: bool = False) -> None:
+    """Count from the first refusal; say so when there was room nowhere for long."""
+    quota = isinstance(problem, errors.QuotaExceeded)
+    reason = WorkerReason.QUOTA_EXCEEDED if quota else WorkerReason.OUT_OF_CAPACITY
+    before = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_LAUNCHED)
+    if before is None:
+        told = f"no room for its machine since {utc_text(draft.now, seconds=True)}"
+        draft.fact(WorkerCondition.MACHINE_LAUNCHED, "Unknown", reason, told)
+        limits.note(draft)  # its limit stands still from here
+        return
+    limit = draft.seen.thresholds.no_capacity_seconds
+    lasts = draft.now - before.last_transition_time
+    if before.status == "False" or (everywhere and lasts > timedelta(seconds=limit)):
+        draft.fact(
+            WorkerCondition.MACHINE_LAUNCHED, "False", reason, before.message,
+            measured=conditions.Measured(
+                value=round(lasts.total_seconds()), unit="seconds", limit=float(limit)
+            ),
+        )  # fmt: skip
 
 
 def _not_provisioned(draft: Draft, problem: errors.LabfleetError, told: str) -> None:
@@ -139,6 +167,14 @@ def _failed(draft: Draft, kind: str, problem: errors.LabfleetError) -> Step:
         return _start_refused(draft, problem)
     if kind == "tags":
         return draft.unchanged(again=draft.seen.poll)  # no worker waits for its tags
+    if kind == "stop" and problem.reason in {"NotLooked", "NodesRunning"}:
+        # An idle stop waits for a server that is silent so long, counted from its last answer.
+        quiet = problem.reason == "NotLooked"
+        draft.fact(
+            WorkerCondition.HEALTH_CHECK_PASSED,
+            "Unknown" if quiet else "True",
+            WorkerReason.CHECK_FAILED if quiet else WorkerReason.ANSWERING,
+        )
     draft.set(message=f"{kind}: {problem.message}"[:500])
     return draft.unchanged(again=SOON, reason=f"{kind} failed: {problem.reason}", problem=problem)
 
@@ -155,17 +191,17 @@ def _start_refused(draft: Draft, problem: errors.LabfleetError) -> Step:
     full = isinstance(problem, errors.OutOfCapacity)
     reason = WorkerReason.OUT_OF_CAPACITY if full else WorkerReason.QUOTA_EXCEEDED
     draft.fact(WorkerCondition.MACHINE_STARTED, "False", reason, told)
+    limits.note(draft)
     draft.set(message=told)
     return draft.unchanged(again=min(wait, HELD_SECONDS), reason=told)
 
 
 def _note(draft: Draft, kind: str, answer: Answer) -> None:
     """Record what the answer says beside what the look shows."""
-    started = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_STARTED)
-    if kind == "start" and started is not None:
-        # The boot's time limit counts from the start that was accepted.
+    if kind == "start":
         draft.forget(WorkerCondition.MACHINE_STARTED)
-        draft.set(phase_since=draft.now)
+    if not answer.nodes_running:
+        limits.begin(draft, kind)
     if kind == "renew":
         draft.set(licence=msgspec.structs.replace(draft.status.licence, renewed_at=draft.now))
     licence_orders.answered(draft, kind, answer)

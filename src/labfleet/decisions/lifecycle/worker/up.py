@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker import limits, phases, settle
 from labfleet.decisions.lifecycle.worker import outside as worker_outside
-from labfleet.decisions.lifecycle.worker import phases, settle
 from labfleet.decisions.lifecycle.worker.calls import Offer
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
@@ -23,7 +21,6 @@ from labfleet.decisions.lifecycle.worker.draft import (
     wants_licence,
 )
 from labfleet.kernel import errors
-from labfleet.resources import conditions
 from labfleet.resources.worker import FINALIZER_LICENCE, FINALIZER_MACHINE
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -53,7 +50,7 @@ def provisioning(draft: Draft) -> Step:
             return draft.fail(
                 WorkerReason.LAUNCH_REFUSED, f"launch refused: {draft.answer.refused}"
             )
-        if draft.late(draft.limits.launch):
+        if limits.late(draft):
             return draft.fail(
                 WorkerReason.LAUNCH_TIMEOUT, f"no instance yet: {draft.seen.trouble or 'late'}"
             )
@@ -64,7 +61,7 @@ def provisioning(draft: Draft) -> Step:
         return draft.go(P.STOPPING, "stopped while the instance came up")
     if draft.seen.machine is not None and machine.state == "running":
         return draft.go(P.EC2_READY, "instance is running")
-    if draft.late(draft.limits.launch):
+    if limits.late(draft):
         return draft.fail(
             WorkerReason.LAUNCH_TIMEOUT, f"instance is {machine.state}, not running, for too long"
         )
@@ -97,7 +94,7 @@ def ec2_ready(draft: Draft) -> Step:
     if want == "Stopped" and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped before CML was up")
     if draft.status.machine.public_address is None and draft.status.machine.private_address is None:
-        if draft.late(draft.limits.boot):
+        if draft.seen.machine is not None and limits.late(draft):
             return draft.fail(WorkerReason.NO_ADDRESS, "the instance got no address")
         return draft.stay("waiting for an address", again=5.0)
     return draft.go(P.STARTING, "CML is starting")
@@ -112,9 +109,7 @@ def starting(draft: Draft) -> Step:
     settled = machine.state in {"running", "stopped"} and not seen.sessions
     if want == "Stopped" and settled and not must_return_licence(draft):
         return draft.go(P.STOPPING, "stopped while CML was starting")
-    # A start that the provider has no capacity for does not count as a late boot.
-    held = conditions.find(draft.status.conditions, WorkerCondition.MACHINE_STARTED) is not None
-    late = _boot_late(draft) and not (held and machine.state == "stopped")
+    late = limits.late(draft)
     if machine.state == "stopped" and not late:
         return draft.stay("starting the instance", again=5.0, do="start")
     if seen.stage == "ready" and seen.licence is not None:
@@ -132,16 +127,6 @@ def starting(draft: Draft) -> Step:
             return draft.go(P.TERMINATING_EC2, "licence could not be returned in time")
         return draft.fail(WorkerReason.BOOT_TIMEOUT, f"CML is not ready in time: {detail}")
     return draft.stay(f"waiting for CML: {detail}", again=5.0)
-
-
-def _boot_late(draft: Draft) -> bool:
-    """Tell whether the boot takes too long: the machine has its limit, then CML.
-
-    Source: facts/aws-bugs.md#case-37.
-    """
-    pending = draft.status.machine.state == "booting"
-    limit = draft.limits.launch if pending else draft.limits.boot
-    return draft.overdue(draft.boot_since, timedelta(seconds=limit))
 
 
 def _started(draft: Draft) -> Step:
@@ -183,7 +168,7 @@ def licensing(draft: Draft) -> Step:
     if phases.desire(draft.worker) != "Ready":
         return draft.go(P.UNLICENSING, "ended while licensing")
     if licence.licensed and draft.seen.licence is not None:
-        if _short_of_nodes(draft) and not draft.late(draft.limits.licence):
+        if _short_of_nodes(draft) and not limits.late(draft):
             have, want = licence.node_capacity, draft.seen.wanted_nodes
             again = _next_try(draft)
             return draft.stay(f"licence has {have} of {want} nodes", again=again, do="register")
@@ -196,7 +181,7 @@ def licensing(draft: Draft) -> Step:
     if draft.answer.refused:
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.REFUSED, draft.answer.refused)
         return draft.fail(WorkerReason.LICENCE_REFUSED, f"licence refused: {draft.answer.refused}")
-    if draft.late(draft.limits.licence):
+    if limits.late(draft):
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.TIMED_OUT, told)
         return draft.fail(WorkerReason.LICENCE_TIMEOUT, f"not licensed in time: {told}")
     draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.IN_PROGRESS, told)
