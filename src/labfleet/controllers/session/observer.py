@@ -66,12 +66,10 @@ class SessionObserver:
         try:
             host = self._host(worker)
             if host is None:
-                return LabObservation(
-                    replace(seen, trouble=f"{worker.name} is {worker.status.phase}")
-                )
+                return LabObservation(replace(seen, trouble=_mute(worker)))
             return await self._lab(session, worker, host, seen)
         except errors.LabfleetError as problem:
-            return LabObservation(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
+            return LabObservation(replace(seen, trouble=_named(worker, problem.message)), host)
 
     def _room(
         self, session: Session, worker: Worker, seen: SessionObservation
@@ -119,8 +117,7 @@ class SessionObserver:
 
     def _host(self, worker: Worker) -> LabHost | None:
         machine = worker.spec.machine
-        reachable = worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
-        if machine is None or not reachable or not worker.status.cml.ready:
+        if machine is None or not _serves(worker) or not worker.status.cml.ready:
             return None
         where = address_of(self.context, worker, machine, worker.status.machine)
         return None if where is None else self.context.hosts.at(where)
@@ -234,6 +231,34 @@ def _address(worker: Worker) -> str:
     shown, machine = worker.status.machine, worker.spec.machine
     url = None if machine is None else machine.cml.api_base_url
     return shown.public_address or shown.private_address or urlsplit(url or "").hostname or ""
+
+
+def _serves(worker: Worker) -> bool:
+    return worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
+
+
+def _mute(worker: Worker) -> str:
+    """Return what of a worker cannot be asked about a lab, and why."""
+    status = worker.status
+    if not _serves(worker):
+        return f"{worker.name} is {status.phase}" + (
+            f": {status.message}" if status.message else ""
+        )
+    if status.cml.ready:
+        return f"{worker.name} has no address"
+    facts = [
+        conditions.find(status.conditions, name)
+        for name in (WorkerCondition.CML_HEALTHY, WorkerCondition.HEALTH_CHECK_PASSED)
+    ]
+    why = next((each.message for each in facts if each is not None and each.status == "False"), "")
+    what = "answers and starts nothing" if status.cml.stage == "not_ready" else "does not answer"
+    return f"CML on {worker.name} {what}: {why or status.cml.stage or 'not seen yet'}"
+
+
+def _named(worker: Worker, problem: str) -> str:
+    """Return a problem with the worker's name, which most of them begin with."""
+    named = problem.startswith((worker.name, worker.key.label))
+    return problem if named else f"{worker.name}: {problem}"
 
 
 def _at_once(worker: Worker) -> int:

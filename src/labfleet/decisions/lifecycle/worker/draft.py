@@ -44,6 +44,9 @@ ABSENCE_PATIENCE = timedelta(seconds=70)
 Source: facts/aws.md#absence.
 """
 TOLERATED_CHECKS = 3
+"""From how many failed looks on a worker is Unreachable, about 100 s: a lost packet, a restart of
+CML's web service or one bad call makes one or two. Nobody waits longer beside an empty worker:
+what was never imported there leaves (`session.moving`)."""
 PROVIDER_BELIEVED = 180.0
 """How many seconds the provider's last word stands while it does not answer."""
 SOON, POLL, CHECK = 1.0, 15.0, 30.0
@@ -63,8 +66,9 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
     of them that was refused a short time ago. `provider_silent` are the seconds since the
     provider last told of the machine, when it does not now; `checks_asked` False: people switched
-    its checks off. `trouble` says why something could not be looked at. `idle` is what a look for
-    the idle rule found.
+    its checks off. `server_silent` are the seconds since CML last answered, once this look was over.
+    `trouble` says why something could not be looked at. `idle` is what a look for the idle rule
+    found.
     """
 
     machine: MachineStatus | None = None
@@ -94,6 +98,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     tags_refused: TagChange | None = None
     provider_silent: float = 0.0
     checks_asked: bool = True
+    server_silent: float = 0.0
     trouble: str = ""
     idle: IdleFinding | None = None
 

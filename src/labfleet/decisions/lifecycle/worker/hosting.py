@@ -8,6 +8,7 @@ from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import (
+    SOON,
     TOLERATED_CHECKS,
     Action,
     Draft,
@@ -35,7 +36,10 @@ def _check_health(draft: Draft) -> None:
 
 
 def _note_answer(draft: Draft) -> None:
-    """Update health, allowing for a few failures; a failed check never changes the phase."""
+    """Update health, allowing for a few failures; a failed check never changes the phase.
+
+    However rarely it is looked at, silence of `thresholds.silentSeconds` is Unreachable.
+    """
     if draft.seen.stage == "ready" and not draft.seen.trouble:
         degraded = any(
             (fact := conditions.find(draft.status.conditions, name)) is not None
@@ -50,7 +54,8 @@ def _note_answer(draft: Draft) -> None:
     failed = min(draft.status.failed_checks + 1, 1000)
     draft.set(failed_checks=failed)
     why = draft.seen.trouble or f"CML is {draft.seen.stage}"
-    if failed < TOLERATED_CHECKS:
+    long = draft.seen.server_silent >= draft.seen.thresholds.silent_seconds
+    if failed < TOLERATED_CHECKS and not long:
         draft.set(health=Health.DEGRADED)
         draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "Unknown", WorkerReason.CHECK_FAILED, why)
         return
@@ -84,11 +89,19 @@ def hosting(draft: Draft) -> Step:
         return draft.go(P.DRAINING, "draining at once: the provider takes the machine back")
     if phases.drain_wanted(draft.worker):
         return draft.go(P.DRAINING, "draining")
-    chore = _chore(draft)
+    chore, again = _chore(draft), _next_look(draft)
     if seen.sessions > 0:
         told = f"hosts {_sessions(seen.sessions)}"
-        return draft.go(P.ACTIVE, told, again=draft.seen.poll, do=chore)
-    return draft.go(resting(draft), "ready", again=draft.seen.poll, do=chore)
+        return draft.go(P.ACTIVE, told, again=again, do=chore)
+    return draft.go(resting(draft), "ready", again=again, do=chore)
+
+
+def _next_look(draft: Draft) -> float:
+    """Return when to look again: a server that begins to be silent, in time to say so."""
+    left = draft.seen.thresholds.silent_seconds - draft.seen.server_silent
+    if not draft.status.failed_checks or left <= 0:
+        return draft.seen.poll
+    return min(draft.seen.poll, max(left, SOON))
 
 
 def _chore(draft: Draft) -> Action | None:
