@@ -16,7 +16,9 @@ from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.world import set_conditions
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.worker import Worker
+from labfleet.service.reads.explain import explain
 from labfleet.service.verbs import lifecycle as verbs
 
 DOWN = ServerConditions(core_connected=False)
@@ -122,6 +124,8 @@ def test_an_import_of_unknown_outcome_counts_as_made_until_it_was_looked_up() ->
             status = w.get_session().status
             assert (status.phase, status.worker, status.lab.id) == ("INSTANTIATING", "w1", None)
             assert "CML on w1 does not answer" in status.message
+            told = await explain(w.services, ADMIN, KINDS["Session"], "s1", "default")
+            assert "an answer of CML on w1" in told.waits
             w.strike = None
             w.hosts.cut.clear()
             await w.until(w.in_phase("s1", "RUNNING"))

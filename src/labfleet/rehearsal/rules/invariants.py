@@ -29,6 +29,7 @@ from labfleet.rehearsal.rules.operations import Operations
 from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
 from labfleet.rehearsal.rules.replacement import Replacement
+from labfleet.rehearsal.rules.silence import Silence
 from labfleet.rehearsal.rules.surplus import Surplus
 from labfleet.rehearsal.rules.timely import Timely
 from labfleet.rehearsal.rules.truth import HOSTED, Truth
@@ -101,6 +102,7 @@ class Invariants:
     timely: Timely = field(init=False)
     unfit: Unfit = field(init=False)
     replacement: Replacement = field(init=False)
+    silence: Silence = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class Invariants:
         self.finalizers = Finalizers(self.broken, self.cml_servers)
         self.timely = Timely(self.broken, self.cloud.loop.time)
         self.unfit = Unfit(self.broken, self.cloud.loop.time)
+        self.silence = Silence(self.broken, self.cloud, self.unfit)
         self.replacement = Replacement(self.broken, self.unfit, self.pauses.pools)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
@@ -151,6 +154,7 @@ class Invariants:
             self.operations.take(new, commit.fence)
             self.outcomes.session(self.sessions.get(write.key), new)
             self.timely.session(self.sessions.get(write.key), new)
+            self.silence.session(new, self.workers)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
@@ -422,6 +426,7 @@ class Invariants:
         )
         self.truth.patrol()
         self.unfit.patrol(self.workers.values())
+        self.silence.patrol(self.workers)
         self.replacement.patrol(now, self.workers.values(), self._used, self.pauses.held)
         self.timely.patrol()
         for vm in self.cloud.vms.values():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
-from labfleet.resources import refs
+from labfleet.resources import conditions, refs
 from labfleet.resources.definition import Definition
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 
@@ -41,6 +42,8 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         else:
             waits.append(f"capacity ({status.decision.reason})")
     elif status.phase in _SESSION_WAITS:
+        if _unanswered(obj):
+            waits.append(f"an answer of CML on {status.worker}")
         waits.append(_SESSION_WAITS[status.phase])
     if status.lab is not None and status.lab.waiting:
         waits.append(status.lab.waiting)
@@ -57,6 +60,12 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         deadline=_session_deadline(obj, definition),
         where=f" on {status.worker}" if status.worker else "",
     )
+
+
+def _unanswered(session: Session) -> bool:
+    """Tell whether the worker's CML could not be asked about the lab at the last look."""
+    answers = conditions.find(session.status.conditions, SessionCondition.HOST_REACHABLE)
+    return answers is not None and answers.status != "True"
 
 
 def _session_deadline(obj: Session, definition: Definition | None) -> Deadline | None:
