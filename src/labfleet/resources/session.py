@@ -43,6 +43,10 @@ TERMINAL = frozenset(
 )
 
 
+RETRIABLE = frozenset({SessionPhase.FAILED, SessionPhase.EXPIRED})
+"""Ends that nobody chose: the session did not get what it asked for."""
+
+
 class Slot(Record, frozen=True, kw_only=True):
     """From when to when; zone is an IANA name for showing, instants are absolute.
 
@@ -167,9 +171,18 @@ class LabStatus(Record, frozen=True, kw_only=True):
     seen_gone: bool = False
 
 
+class SessionLink(Record, frozen=True, kw_only=True):
+    """Another session of the same namespace; the uid says which, should the name be given again."""
+
+    name: str
+    uid: str
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
+    `retry_count` is how many attempts were made before this one (upstream 001), `retry_of` the last
+    of them, `retried_as` the next.
     `outcome` and `outcome_message` are how and why it ends, kept while `message` tells of the
     teardown. `observe_handled` is the newest observe request that was answered. `start` and
     `end` are the slot's resolved instants. `worker` stays for the record after the end;
@@ -206,6 +219,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     message: str = ""
     errors: int = 0
     observed_generation: int = 0
+    retry_count: int = 0
+    retry_of: SessionLink | None = None
+    retried_as: SessionLink | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -166,6 +166,7 @@ KIND = Kind(
         "WORKER=status.worker",
         "START=status.start",
         "END=status.end",
+        "RETRIES=status.retryCount*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
     ),

@@ -76,8 +76,9 @@ class Silence:
         if before is None:
             before = self._stays[uid] = _Stay(new, phase, self.cloud.loop.time())
             vm = None if worker is None else self.cloud.vms.get(worker.status.machine.id or "")
-            for tell in list(self.at_placement) if vm is not None else ():
-                tell(vm)
+            if vm is not None:
+                for tell in list(self.at_placement):
+                    tell(vm)
         if phase is not before.phase:
             before.phase, before.since = phase, self.cloud.loop.time()
             late = phase is SessionPhase.STOPPING and new.status.reason == PhaseReason.BOOT_TIMEOUT
@@ -101,5 +102,7 @@ class Silence:
             lasts = min(self.lasts(workers.get(where.key.label)), now - stay.since)
             if lasts > UNREACHED_SECONDS:
                 told = f"{stay.session.key} is {stay.phase} on {where.key.label}"
-                self.broken("unreached", f"{told}, silent for {lasts:.0f} s, and nothing of it there")
+                self.broken(
+                    "unreached", f"{told}, silent for {lasts:.0f} s, and nothing of it there"
+                )
                 del self._stays[uid]

@@ -47,6 +47,7 @@ ACTIONS = {
     "cleanup": "remove records of ended workers",
     "cancel": "end a session",
     "extend": "move a session's end",
+    "retry": "try a failed session again",
     "observe": "ask for an observation",
     "record": "record an observation",
     "admit": "ask whether a simulation may run, and report its end",

@@ -7,7 +7,7 @@ from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.kinds import indices, session_events, session_explained, session_rules
 
-_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "observe"})
+_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "retry", "observe"})
 _ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
 
 
