@@ -81,6 +81,19 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a name is given again, so the object that is meant is told by its uid",
     )
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~sessions~{name}~retry",
+            "/components/schemas/RetryRequest",
+            "/components/schemas/SessionLink",
+            *(
+                f"/components/schemas/{place}/{name}"
+                for place in ("Session/properties/status/default", "SessionStatus/properties")
+                for name in ("retryCount", "retryOf", "retriedAs")
+            ),
+        ),
+        "a failed session is tried again as a new one that links to it",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -42,10 +42,13 @@ async def retry(
         if memo is not None:
             done = await idempotency.replayed(services, memo, "Session")
             if isinstance(done, Session):
+                # The repeated request was about that session, whatever has its name now.
+                before = done.status.retry_of
+                lookup.demand_uid(old, None if before is None else before.uid)
                 return done
-        before = await successor(services, old)
-        if before is not None:
-            return before
+        known = await successor(services, old)
+        if known is not None:
+            return known
         admitted = await session_retry.next_attempt(services, caller, old, slot)
         fresh = msgspec.structs.replace(
             admitted.obj.metadata,
