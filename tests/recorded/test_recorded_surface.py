@@ -86,6 +86,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",
+            "/components/schemas/Explanation/properties/attempts",
             *(
                 f"/components/schemas/{place}/{name}"
                 for place in ("Session/properties/status/default", "SessionStatus/properties")

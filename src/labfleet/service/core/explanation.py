@@ -40,7 +40,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     `alerts` are the raised conditions with cause, command and fix. `runbook` is the row of its
     phase, none when the object may stay in it. `summary` is one sentence on why; `next` says
     what happens by itself; `lines` is the whole explanation in sentences. `uid` is of the object
-    that is explained: another one may get its name.
+    that is explained: another one may get its name. `attempts` are sentences on a session's earlier
+    and next attempts.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
     uid: str = ""
+    attempts: tuple[str, ...] = ()
 
 
 def made(

@@ -63,7 +63,8 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         deadline=_session_deadline(obj, definition),
         where=f" on {status.worker}" if status.worker else "",
     )
-    return msgspec.structs.replace(told, lines=(*told.lines, *_attempts(obj)))
+    tries = tuple(_attempts(obj))
+    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *tries))
 
 
 def _attempts(session: Session) -> Iterator[str]:
