@@ -125,7 +125,7 @@ def test_an_import_of_unknown_outcome_counts_as_made_until_it_was_looked_up() ->
             assert (status.phase, status.worker, status.lab.id) == ("INSTANTIATING", "w1", None)
             assert "CML on w1 does not answer" in status.message
             told = await explain(w.services, ADMIN, KINDS["Session"], "s1", "default")
-            assert "an answer of CML on w1" in told.waits
+            assert "an answer of CML on w1" in told.waiting_for
             w.strike = None
             w.hosts.cut.clear()
             await w.until(w.in_phase("s1", "RUNNING"))
