@@ -219,6 +219,60 @@ def test_an_exam_is_cancelled_by_its_label(run, stub):
     assert run("cancel", "e-1", "-l", "exam=a").code == 2
 
 
+def retried(stub, name, attempt):
+    """Let the server answer the retry of a session with this attempt."""
+    made = {"kind": "Session", "metadata": {"name": attempt}, "status": {"phase": "PENDING"}}
+    stub.answers[f"POST /api/v1/sessions/{name}/retry"] = (201, made)
+
+
+def test_a_failed_session_is_tried_again_by_name(run, stub):
+    """The new attempt is named, with slot and reason as given; a second time says that it was."""
+    stub.put("Session", "s-1", status={"phase": "FAILED"})
+    retried(stub, "s-1", "s-1-2")
+    done = run("retry", "s-1", "--now", "-m", "mended")
+    assert (done.code, done.out) == (0, "session/s-1 is tried again as session/s-1-2\n")
+    sent = stub.calls("POST")[-1]
+    assert sent.body == {"reason": "mended", "slot": {"start": None, "end": None}}
+    assert sent.query["uid"] == "uid-s-1"
+    assert run("retry", "s-1", "-q").out == "s-1-2\n"
+    assert stub.calls("POST")[-1].body["slot"] is None
+    link = {"name": "s-1-2", "uid": "u"}
+    stub.put("Session", "s-1", status={"phase": "FAILED", "retriedAs": link})
+    again = run("retry", "s-1")
+    assert (again.code, "was tried again before, as session/s-1-2 (PENDING)" in again.out) == (
+        0,
+        True,
+    )
+    for wrong in (["--now", "--end", "2026-11-27T18:00:00Z"], ["--start", "soon"], ["-l", "a=b"]):
+        assert run("retry", "s-1", *wrong).code == 2
+    assert run("retry").code == 2
+
+
+def test_the_failed_ones_of_an_exam_are_tried_again_by_its_label(run, stub):
+    """-l takes what failed or expired and nobody tried again, after one question or a dry run."""
+    exam(stub)
+    link = {"name": "e-5-2", "uid": "u"}
+    stub.put("Session", "e-4", labels={"exam": "a"}, status={"phase": "FAILED"})
+    stub.put("Session", "e-5", labels={"exam": "a"}, status={"phase": "FAILED", "retriedAs": link})
+    dry = run("retry", "-l", "exam=a", "--dry-run", "client")
+    assert dry.out == (
+        "session/e-3 would be tried again (dry run)\nsession/e-4 would be tried again (dry run)\n"
+    )
+    named = run("retry", "e-1", "e-5", "--dry-run", "client").out
+    assert "e-1 is RUNNING and would be refused" in named
+    assert "e-5 was tried again as session/e-5-2" in named
+    asked = run("retry", "-l", "exam=a")
+    assert (asked.code, "2 sessions would be tried again." in asked.err) == (2, True)
+    assert not stub.calls("POST")
+    problem = {"status": 409, "reason": "SlotOver", "detail": "its slot was over"}
+    stub.answers["POST /api/v1/sessions/e-3/retry"] = (409, problem)
+    retried(stub, "e-4", "e-4-2")
+    done = run("retry", "-l", "exam=a", "--yes")
+    assert done.code == 5
+    assert done.out == "session/e-4 is tried again as session/e-4-2\n"
+    assert "session/e-3: its slot was over" in done.err
+
+
 def test_an_exam_is_prolonged_by_its_label(run, stub):
     """Each session gets the time from its own end; who is refused is named, the others are not."""
     exam(stub)

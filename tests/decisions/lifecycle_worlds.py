@@ -249,7 +249,7 @@ def check_session(before: Session, seen: sessions.SessionObservation, step: sess
     assert new.phase is old.phase or new.phase in session_phases.EDGES[old.phase]
     gone = seen.looked and seen.lab is None
     if step.release:
-        assert seen.host_dead or gone or old.phase is S.SCHEDULED
+        assert seen.host_dead or gone or old.phase is S.SCHEDULED or old.lab is None
     if new.phase in TERMINAL - {old.phase}:
         assert step.release or old.phase is S.PENDING
         assert new.ended_at is not None

@@ -160,6 +160,20 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "labs are judged by what workers of an image were seen to have",
     )
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~sessions~{name}~retry",
+            "/components/schemas/RetryRequest",
+            "/components/schemas/SessionLink",
+            "/components/schemas/Explanation/properties/attempts",
+            *(
+                f"/components/schemas/{place}/{name}"
+                for place in ("Session/properties/status/default", "SessionStatus/properties")
+                for name in ("retryCount", "retryOf", "retriedAs")
+            ),
+        ),
+        "a failed session is tried again as a new one that links to it",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from cml_simulator.core.world import Server, can_start
 from labfleet.rehearsal.faults import FaultPlan, ScheduledFault
+from labfleet.rehearsal.rules.silence import UNREACHED_SECONDS
 from labfleet.rehearsal.rules.unfit import CHECK, CORE, STALE_SECONDS, Unfit
 from labfleet.rehearsal.stage.scheduled_faults import play
 from labfleet.rehearsal.stage.stage import Stage
@@ -18,8 +20,9 @@ from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
-from labfleet.resources.meta import Metadata
-from labfleet.resources.session import Session, SessionSpec
+from labfleet.resources.meta import Effect, Metadata
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -138,3 +141,71 @@ def test_two_faults_of_one_machine_end_each_by_itself() -> None:
     unfit.worker(_shown("False"))
     first()
     assert not unfit.any(CHECK)
+
+
+@pytest.mark.parametrize(("pick", "core"), [(ANYBODY, True), (LASTING, False)])
+def test_a_server_goes_away_in_the_moment_of_a_placement(pick: float, *, core: bool) -> None:
+    """Its core or the way to it is gone before an import, and is back when the fault is over."""
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, 1, FaultPlan())
+        vm, server = _begin(stage)
+        await asyncio.sleep(600)
+        fault = ScheduledFault(0, "cut_before_import", 0.0, 900.0, pick)
+        acting = loop.create_task(play(stage, fault))
+        await asyncio.sleep(60)
+        [placed] = stage.invariants.silence.at_placement
+        placed(vm)
+        placed(vm)
+        await asyncio.sleep(60)
+        assert stage.invariants.silence.at_placement == []
+        assert can_start(server, stage.cml_servers.now()) is not core
+        assert stage.injector.holds("server_unreachable", vm.public_ip) is not core
+        await acting
+        assert can_start(server, stage.cml_servers.now())
+        assert not stage.injector.holds("server_unreachable", vm.public_ip)
+
+    loops.run(1, main)
+
+
+def _waiting(phase: SessionPhase, reason: str = "") -> Session:
+    """Return a session on w1 to which nothing was imported."""
+    status = SessionStatus(phase=phase, worker="w1", reason=reason)
+    meta = Metadata(name="s", uid="u")
+    return Session(metadata=meta, spec=SessionSpec(definition="d"), status=status)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_who_stays_with_a_silent_server_is_judged_by_what_was_sent_there(*, imported: bool) -> None:
+    """Nothing sent: it must leave in time; sent: it may wait. Neither may be called too slow."""
+
+    async def main(loop: loops.Loop) -> None:
+        stage = Stage(loop, 1, FaultPlan())
+        vm, _ = _begin(stage)
+        await asyncio.sleep(600)
+        silence, told = stage.invariants.silence, stage.invariants.found
+        machine = MachineStatus(id=vm.id, state="running")
+        worker = _worker(WorkerStatus(phase=WorkerPhase.READY, machine=machine))
+        workers = {worker.key.label: worker}
+        begun = _waiting(SessionPhase.INSTANTIATING)
+        if imported:
+            now = EPOCH + timedelta(seconds=loop.time())
+            effect = Effect(id="e", kind="import", begun=now, expires=now)
+            status = msgspec.structs.replace(begun.status, effect=effect)
+            begun = msgspec.structs.replace(begun, status=status)
+        silence.session(begun, workers)
+        end = silence.begin(vm)
+        await asyncio.sleep(UNREACHED_SECONDS - 60)
+        silence.patrol(workers)
+        assert told == []
+        await asyncio.sleep(120)
+        silence.patrol(workers)
+        assert [each.rule for each in told] == ([] if imported else ["unreached"])
+        late = _waiting(SessionPhase.STOPPING, PhaseReason.BOOT_TIMEOUT)
+        silence.session(begun, workers)
+        silence.session(late, workers)
+        assert told[-1].rule == "boot-limit"
+        end()
+        assert silence.lasts(worker) == 0.0
+
+    loops.run(1, main)

@@ -6,14 +6,19 @@ As in `product_breaks`, a break edits the product (never a world, never the chec
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from product_breaks import Break, Patch
 
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.decisions import clock_trust, scaling
+from labfleet.decisions.lifecycle.session import moving
+from labfleet.decisions.lifecycle.session.draft import Draft
 from labfleet.decisions.lifecycle.worker import health, phases
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.resources.session import SessionPhase
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker_conditions import WorkerCondition
 
 
@@ -63,6 +68,22 @@ def follow_the_wall_clock(patch: Patch) -> None:
     )
 
 
+def boot_in_silence(patch: Patch) -> None:
+    """Count the time in which nobody could ask for a lab as its boot, and fail it when it is over."""
+
+    def unanswered(draft: Any) -> Any:
+        if draft.age < timedelta(seconds=draft.budget.boot):
+            return draft.stay("waiting for the worker")
+        return draft.teardown(SessionPhase.FAILED, PhaseReason.BOOT_TIMEOUT, "not imported yet")
+
+    patch.setattr(moving, "unanswered", unanswered)
+
+
+def stay_with_nothing(patch: Patch) -> None:
+    """Treat what was never imported like a lab that has to be looked for first."""
+    patch.setattr(Draft, "never_imported", False)
+
+
 SMALL = Options(hours=1.5, workers=2, sessions=80, replicas=1)
 
 BREAKS: dict[str, Break] = {
@@ -77,6 +98,10 @@ BREAKS: dict[str, Break] = {
     ),
     "follow_the_wall_clock": Break(
         "early", follow_the_wall_clock, Options(hours=1, workers=3, sessions=240), first=3
+    ),
+    "boot_in_silence": Break("boot-limit", boot_in_silence, SMALL),
+    "stay_with_nothing": Break(
+        "unreached", stay_with_nothing, replace(SMALL, hours=2, sessions=40)
     ),
     "date_by_the_wall_clock": Break(
         "instant", follow_the_wall_clock, Options(hours=1, workers=2, sessions=16), first=52

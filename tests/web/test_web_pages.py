@@ -23,6 +23,7 @@ from labfleet.resources.session import (
 )
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.verbs import objects, settings_verbs
+from labfleet.service.verbs.retrying import retry
 from labfleet.web import application as pages
 from labfleet.web import words
 
@@ -58,6 +59,19 @@ async def test_one_row_is_whole(browser: Browser) -> None:
     for said in ("exam-1", "PENDING", "two", "kim", "not placed", "not set"):
         assert said in row
     assert {"href": "/sessions/exam-1"} in page.all("a")
+
+
+@pytest.mark.asyncio
+async def test_attempts_of_a_session_link_to_each_other(browser: Browser) -> None:
+    """A failed session's page leads to the next attempt, and that one's page back, by their uids."""
+    await browser.world.definition()
+    old = await browser.world.session("exam-1", owner="kim")
+    old = await browser.world.status(old, phase=SessionPhase.FAILED)
+    new = await retry(browser.world.services, who("admin"), "exam-1", "default")
+    await browser.world.services.cache.reached(await browser.world.services.fresh())
+    before, after = await browser.page("/sessions/exam-1"), await browser.page("/sessions/exam-1-2")
+    assert {"href": f"/sessions/exam-1-2?uid={new.metadata.uid}"} in before.all("a")
+    assert {"href": f"/sessions/exam-1?uid={old.metadata.uid}"} in after.all("a")
 
 
 @pytest.mark.asyncio

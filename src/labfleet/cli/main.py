@@ -57,6 +57,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
     "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session more time."),
+    "retry": (
+        "labfleet.cli.commands.retrying",
+        "retry",
+        "Try a session again that failed or expired.",
+    ),
     "drain": (
         "labfleet.cli.commands.verbs",
         "drain",

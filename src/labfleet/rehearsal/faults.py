@@ -74,6 +74,7 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
     "core_down": (3.0, 300.0, 7200.0),
     "host_impaired": (2.0, 1200.0, 10800.0),
     "wall_clock_jump": (3.0, 30.0, 3600.0),
+    "cut_before_import": (4.0, 300.0, 7200.0),
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""
 

@@ -43,6 +43,10 @@ TERMINAL = frozenset(
 )
 
 
+RETRIABLE = frozenset({SessionPhase.FAILED, SessionPhase.EXPIRED})
+"""Ends that nobody chose: the session did not get what it asked for."""
+
+
 class Slot(Record, frozen=True, kw_only=True):
     """From when to when; zone is an IANA name for showing, instants are absolute.
 
@@ -269,6 +273,17 @@ class SessionAccess(Record, frozen=True, kw_only=True):
     message: str = ""
 
 
+class SessionLink(Record, frozen=True, kw_only=True):
+    """Another session of the same namespace.
+
+    name: Name of the session.
+    uid: Its identity: which one is meant, should the name be given again.
+    """
+
+    name: str
+    uid: str
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -307,6 +322,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     message: Sentence for people on where it stands.
     errors: Failures in a row of what is being tried now.
     observed_generation: Generation of the spec that this status is about.
+    retry_count: How many attempts were made before this one.
+    retry_of: The last of them.
+    retried_as: The next attempt.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -340,6 +358,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     errors: int = 0
     observed_generation: int = 0
     access: SessionAccess | None = None
+    retry_count: int = 0
+    retry_of: SessionLink | None = None
+    retried_as: SessionLink | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -91,6 +91,10 @@ class PhaseReason(Word):
     SLOT_ENDED = "SlotEnded", "Its time is over."
     WAITING = "Waiting", "No worker has room for it yet; its decision says why."
     WORKER_LOST = "WorkerLost", "Its worker is gone."
+    WORKER_SILENT = (
+        "WorkerSilent",
+        "Its worker's CML could not be asked for as long as its lab's boot may take.",
+    )
     WORKER_UNFIT = (
         "WorkerUnfit",
         "Nothing would start on its worker; another one is looked for before its lab is imported.",

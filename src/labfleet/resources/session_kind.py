@@ -64,7 +64,7 @@ _RUNBOOK = runbook(
         "",
         (
             "Its lab is stopped, wiped and deleted; on a server that does not answer it waits, "
-            "because its ports and capacity may still be in use."
+            "because its ports and capacity may still be in use, unless no import was ever begun."
         ),
         _EXPLAIN,
         "Mend the server, or delete the worker: with the machine the lab is gone too.",
@@ -166,6 +166,7 @@ KIND = Kind(
         "WORKER=status.worker",
         "START=status.start",
         "END=status.end",
+        "RETRIES=status.retryCount*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",

@@ -5,7 +5,7 @@ For a deleted object it is made from the history. Reads what `explain` recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
@@ -154,6 +154,7 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
     if isinstance(obj, Session):
         facts.append(("Slot", Cell("text", _slot(obj))))
         facts += _reached(obj)
+        facts += _attempts(obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
@@ -204,6 +205,15 @@ def _slot(obj: Session) -> str:
         for at, word in ((start, "as soon as it can"), (end, "its definition's length"))
     ]
     return f"{' to '.join(shown)} ({zone})"
+
+
+def _attempts(obj: Session) -> Iterator[tuple[str, Cell]]:
+    """Yield links to the attempt before a session and to the one after it."""
+    attempts = (("Tries again", obj.status.retry_of), ("Tried again as", obj.status.retried_as))
+    for title, other in attempts:
+        if other is not None:
+            page = values.address("sessions", other.name, obj.namespace, other.uid)
+            yield title, Cell("link", other.name, href=page)
 
 
 def _plain(value: object) -> str:

@@ -10,11 +10,12 @@ from litestar.params import QueryParameter
 
 from labfleet.api.core.route import Key, Name, Nothing, Routes, Uid
 from labfleet.resources.meta import Record
-from labfleet.resources.session import Session
+from labfleet.resources.session import Session, Slot
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import retrying
 
 Namespace = Annotated[str, QueryParameter(name="namespace", description="Namespace of the object.")]
 Words = Annotated[str, msgspec.Meta(max_length=verbs.TEXT_LIMIT)]
@@ -76,12 +77,20 @@ class ExtendRequest(Record, frozen=True, kw_only=True):
     by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
 
 
+class RetryRequest(Record, frozen=True, kw_only=True):
+    """Why, and the slot of the new attempt; without one it has the old slot, or the rest of it."""
+
+    reason: Words = ""
+    slot: Slot | None = None
+
+
 def routes(services: ServiceContext) -> Routes:
     """Return the routes of all verbs."""
     made = Routes()
     _drains(made, services)
     _cordons(made, services)
     _sessions(made, services)
+    _retries(made, services)
     return made
 
 
@@ -220,3 +229,30 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         """Ask the lab controller to look at the session's lab; the session shows it later."""
         del sent
         return await verbs.observe(services, who, name, namespace)
+
+
+def _retries(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/sessions/{name:str}/retry", "Try a failed session again",
+        tag="sessions", needs=("retry", "Session"), status=201,
+    )  # fmt: skip
+    async def retry_session(
+        who: Caller,
+        name: Name,
+        sent: RetryRequest,
+        *,
+        namespace: Namespace = "default",
+        idempotency_key: Key = None,
+        uid: Uid = None,
+    ) -> Session:
+        """Make a new attempt of a session that failed or expired; each has one next attempt."""
+        return await retrying.retry(
+            services,
+            who,
+            name,
+            namespace,
+            slot=sent.slot,
+            reason=sent.reason,
+            key=idempotency_key,
+            uid=uid,
+        )

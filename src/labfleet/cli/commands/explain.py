@@ -67,6 +67,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("  fix", each.get("fix"))
     lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
+    lines += _line("Attempts", " ".join(str(each) for each in answer.get("attempts") or ()))
     row = answer.get("runbook") or {}
     name = Key("", call.settings.namespace, str(target.name)).argument
     lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", name))

@@ -59,6 +59,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet extend ccnp-4711 --by 30m",
         "labfleet extend -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
+    "retry": (
+        "labfleet retry ccnp-4711 -m 'the server was down'",
+        "labfleet retry ccnp-4711 --now",
+        "labfleet retry -l exam=ccnp --dry-run client",
+    ),
     "drain": (
         "labfleet drain w-1 --deadline 2h -m 'kernel update'",
         "labfleet drain w-1 --deadline 2026-11-27T22:00:00Z --force",

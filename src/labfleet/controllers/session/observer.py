@@ -72,12 +72,10 @@ class SessionObserver:
         try:
             host = self._host(worker)
             if host is None:
-                cause = provider_trouble(worker)
-                told = f"{worker.name} is {worker.status.phase}" + (f": {cause}" if cause else "")
-                return LabObservation(replace(seen, trouble=told))
+                return LabObservation(replace(seen, trouble=_mute(worker)))
             return await self._lab(session, worker, host, seen)
         except errors.LabfleetError as problem:
-            return LabObservation(replace(seen, trouble=f"{worker.name}: {problem.message}"), host)
+            return LabObservation(replace(seen, trouble=_named(worker, problem.message)), host)
 
     def _room(
         self, session: Session, worker: Worker, seen: SessionObservation
@@ -125,8 +123,7 @@ class SessionObserver:
 
     def _host(self, worker: Worker) -> LabHost | None:
         machine = worker.spec.machine
-        reachable = worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
-        if machine is None or not reachable or not worker.status.cml.ready:
+        if machine is None or not _serves(worker) or not worker.status.cml.ready:
             return None
         where = address_of(self.context, worker, machine, worker.status.machine)
         return None if where is None else self.context.hosts.at(where)
@@ -233,6 +230,33 @@ class SessionObserver:
             f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
         )
         return replace(seen, ports_open=not silent, ports_detail=detail)
+
+
+def _serves(worker: Worker) -> bool:
+    return worker.status.phase in HOSTING | {P.DRAINING, P.UNLICENSING}
+
+
+def _mute(worker: Worker) -> str:
+    """Return what of a worker cannot be asked about a lab, and why."""
+    status = worker.status
+    if not _serves(worker):
+        why = provider_trouble(worker) or status.message
+        return f"{worker.name} is {status.phase}" + (f": {why}" if why else "")
+    if status.cml.ready:
+        return f"{worker.name} has no address"
+    facts = [
+        conditions.find(status.conditions, name)
+        for name in (WorkerCondition.CML_HEALTHY, WorkerCondition.HEALTH_CHECK_PASSED)
+    ]
+    why = next((each.message for each in facts if each is not None and each.status == "False"), "")
+    what = "answers and starts nothing" if status.cml.stage == "not_ready" else "does not answer"
+    return f"CML on {worker.name} {what}: {why or status.cml.stage or 'not seen yet'}"
+
+
+def _named(worker: Worker, problem: str) -> str:
+    """Return a problem with the worker's name, which most of them begin with."""
+    named = problem.startswith((worker.name, worker.key.label))
+    return problem if named else f"{worker.name}: {problem}"
 
 
 def _at_once(worker: Worker) -> int:

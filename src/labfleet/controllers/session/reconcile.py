@@ -116,10 +116,16 @@ class SessionController:
         return await self._after(session, outcome)
 
     async def _failed(self, session: Session, action: str, problem: errors.LabfleetError) -> None:
-        """Close the effect after a definite failure and record the error; the queue backs off."""
+        """Close the effect after a definite failure and record the error; the queue backs off.
+
+        Before an import a look has found no lab of ours, so after one that certainly did nothing
+        there is none: its record goes, and the session may leave a worker that does not answer.
+        """
         status = msgspec.structs.replace(
             session.status, effect=None, message=f"{action}: {problem.message}"[:500]
         )
+        if action == "import":
+            status = msgspec.structs.replace(status, lab=None)
         await self.context.record(
             session, status=status, actor=ACTOR, reason=f"{action} failed: {problem.reason}"
         )

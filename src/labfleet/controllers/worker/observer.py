@@ -6,8 +6,10 @@ a missing object are kept apart.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +24,7 @@ from labfleet.decisions import ledger, port_numbers, reach
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
+from labfleet.decisions.lifecycle.worker.alerts import WATCHED
 from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
@@ -47,6 +50,8 @@ MEMORY_RESERVE_MIB = 4096
 FOREIGN_PORTS_KEPT = 500
 SAMPLES_READ = 20
 OF_PROVIDER = frozenset({"launch", "start", "stop", "terminate"})
+LEAST_PATIENCE = 2.0
+"""Machine seconds of a look, however fast fleet time goes: a busy host needs some to answer."""
 EXPANDABLE = frozenset({"CML_Enterprise", "CML_Education"})
 
 
@@ -86,10 +91,36 @@ class WorkerObserver:
             return seen
         seen = await self._machine(worker, machine, seen)
         shown = _reached(worker, seen)
-        if worker.status.phase in SERVED and shown is not None:
-            # An error of the provider says nothing of the server, which is asked separately.
-            seen = await self._server(worker, machine, shown, replace(seen, trouble=""))
-        return seen
+        if worker.status.phase not in SERVED or shown is None:
+            return seen
+        # An error of the provider says nothing of the server, which is asked separately.
+        seen = replace(seen, trouble="")
+        since, clock = self._silent_since(worker, seen), self.context.clock
+        try:
+            async with asyncio.timeout(_patience(worker, seen, clock.now() - since, clock.rate)):
+                seen = await self._server(worker, machine, shown, seen)
+        except TimeoutError:
+            cml = msgspec.structs.replace(worker.status.cml, ready=False, stage="unreachable")
+            told = "CML gave no answer in time"
+            seen = replace(seen, stage="unreachable", cml=cml, trouble=told)
+        if seen.stage == "not_ready" or (seen.stage == "ready" and not seen.trouble):
+            return seen
+        return replace(seen, server_silent=(clock.now() - since).total_seconds())
+
+    def _silent_since(self, worker: Worker, seen: WorkerObservation) -> datetime:
+        """Return from when on the server is silent if the look that begins now fails too.
+
+        From its last answer; the pause before the first look that failed counts one interval at
+        most, because in a longer one nobody asked.
+        """
+        check = conditions.find(worker.status.conditions, WorkerCondition.HEALTH_CHECK_PASSED)
+        failing = self.context.clock.now()
+        if check is not None and check.status != "True":
+            failing = check.last_transition_time
+        newest = self.context.samples.newest(worker.key)
+        if newest is None:
+            return failing
+        return max(min(newest.at, failing), failing - timedelta(seconds=seen.poll))
 
     async def _machine(
         self, worker: Worker, machine: Machine, seen: WorkerObservation
@@ -304,6 +335,20 @@ def _reached(worker: Worker, seen: WorkerObservation) -> MachineStatus | None:
         # If the provider cannot be asked, its servers do not count as silent.
         return last
     return seen.machine if seen.machine is not None and seen.machine.state == "running" else None
+
+
+def _patience(
+    worker: Worker, seen: WorkerObservation, silent: timedelta, rate: float
+) -> float | None:
+    """Return how many machine seconds a look may take; None: as long as its calls may.
+
+    A look that fails ends when the server has been silent for as long as it may be, so that its
+    worker is Unreachable by then; afterwards there is nothing to be in time for.
+    """
+    left = seen.thresholds.silent_seconds - silent.total_seconds()
+    if worker.status.phase not in WATCHED or left <= 0:
+        return None
+    return max(left / rate, LEAST_PATIENCE)
 
 
 def _has_token(worker: Worker) -> bool:

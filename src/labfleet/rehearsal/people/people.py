@@ -20,7 +20,7 @@ from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient, 
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources.meta import DEFAULT_NAMESPACE
-from labfleet.resources.session import Session
+from labfleet.resources.session import RETRIABLE, Session
 
 PATIENCE = 20.0
 TRIES = 30
@@ -85,6 +85,7 @@ class People:
     adopted: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)
     asked: int = 0
+    retried: int = 0
     operators: Operators = field(init=False)
     _keys: int = 0
 
@@ -271,6 +272,20 @@ class People:
             await self._request(client.observe(name))
         elif intensity < 0.48:
             await self._request(client.delete("Session", name))
+        else:
+            left = self.demand.hours * 3600 - asyncio.get_running_loop().time()
+            await asyncio.sleep(max(0.0, min(minutes * 60, left)))
+            await self._again(name)
+
+    async def _again(self, name: str) -> None:
+        """Try a session again that has failed, as its owner sees it; twice now and then."""
+        living = self.replicas()
+        seen = living[0].cache.get(Session, name, self.client.namespace) if living else None
+        if seen is None or seen.status.phase not in RETRIABLE:
+            return
+        self.retried += 1
+        for _ in range(1 + self.retried % 2):
+            await self._request(self.client.retry(name, self._key()))
 
 
 def _idle(rng: SeededRng) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any, Literal, Protocol
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
+from labfleet.resources.session import Slot
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
-from labfleet.service.verbs import adoption, licences, objects, settings_verbs
+from labfleet.service.verbs import adoption, licences, objects, retrying, settings_verbs
 from labfleet.service.verbs import lifecycle as verbs
 
 ReplicaCall = Callable[[Replica], Awaitable[Any]]
@@ -34,6 +35,7 @@ class FleetClient(Protocol):
     def delete(self, kind: str, name: str) -> ReplicaCall: ...
     def cancel(self, session: str, reason: str) -> ReplicaCall: ...
     def extend(self, session: str, by: timedelta, key: str) -> ReplicaCall: ...
+    def retry(self, session: str, key: str) -> ReplicaCall: ...
     def observe(self, session: str) -> ReplicaCall: ...
     def drain(
         self, worker: str, deadline: datetime, reason: str, *, force: bool
@@ -90,6 +92,19 @@ class DirectClient:
         return lambda at: at.ask(
             lambda services: verbs.extend(
                 services, ADMIN, session, self.namespace, by=by, key=keyed(self.namespace, key)
+            )
+        )
+
+    def retry(self, session: str, key: str) -> ReplicaCall:
+        """Try a failed session again, now."""
+        return lambda at: at.ask(
+            lambda services: retrying.retry(
+                services,
+                ADMIN,
+                session,
+                self.namespace,
+                slot=Slot(),
+                key=keyed(self.namespace, key),
             )
         )
 

@@ -72,6 +72,10 @@ class HttpClient:
         body = {"bySeconds": int(by.total_seconds())}
         return self._post(f"/api/v1/sessions/{session}/extend", body, key)
 
+    def retry(self, session: str, key: str) -> ReplicaCall:
+        """Try a failed session again, now."""
+        return self._post(f"/api/v1/sessions/{session}/retry", {"slot": {}}, key)
+
     def observe(self, session: str) -> ReplicaCall:
         """Ask for a look at a running session."""
         return self._post(f"/api/v1/sessions/{session}/observe", {})

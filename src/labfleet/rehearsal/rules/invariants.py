@@ -30,6 +30,7 @@ from labfleet.rehearsal.rules.outcomes import Outcomes
 from labfleet.rehearsal.rules.pauses import Pauses
 from labfleet.rehearsal.rules.provider import Provider
 from labfleet.rehearsal.rules.replacement import Replacement
+from labfleet.rehearsal.rules.silence import Silence
 from labfleet.rehearsal.rules.surplus import Surplus
 from labfleet.rehearsal.rules.timely import Timely
 from labfleet.rehearsal.rules.truth import HOSTED, Truth
@@ -103,6 +104,7 @@ class Invariants:
     unfit: Unfit = field(init=False)
     provider: Provider = field(init=False)
     replacement: Replacement = field(init=False)
+    silence: Silence = field(init=False)
     _capacities: dict[str, list[tuple[int, float, Amounts | None]]] = field(default_factory=dict)
     _orphans: dict[str, float] = field(default_factory=dict)
     _silent: dict[Key, float] = field(default_factory=dict)
@@ -121,6 +123,7 @@ class Invariants:
         self.timely = Timely(self.broken, self.cloud.loop.time)
         self.unfit = Unfit(self.broken, self.cloud.loop.time)
         self.provider = Provider(self.broken, self.cloud)
+        self.silence = Silence(self.broken, self.cloud, self.unfit)
         self.replacement = Replacement(self.broken, self.unfit, self.pauses.pools)
         self.shared.heard.append(self.committed)
         self.cloud.listeners.append(self.acted)
@@ -154,6 +157,7 @@ class Invariants:
             self.operations.take(new, commit.fence)
             self.outcomes.session(self.sessions.get(write.key), new)
             self.timely.session(self.sessions.get(write.key), new)
+            self.silence.session(new, self.workers)
             self._session(write.key, self.sessions.get(write.key), new)
         elif write.key.kind == "Worker":
             fresh = kinds.decode("Worker", write.doc, revision)
@@ -427,6 +431,7 @@ class Invariants:
         self.truth.patrol()
         self.unfit.patrol(self.workers.values())
         self.provider.patrol(self.workers.values())
+        self.silence.patrol(self.workers)
         self.replacement.patrol(now, self.workers.values(), self._used, self.pauses.held)
         self.timely.patrol()
         for vm in self.cloud.vms.values():

@@ -67,6 +67,14 @@ class Unfit:
         """Tell whether this holds on a machine now."""
         return any(each.word == word for each in self._spells.get(machine, ()))
 
+    def known(self, machine: str, word: str) -> list[float]:
+        """Return since when its worker's record says so, or should: an hour after it began."""
+        return [
+            each.begun + NOTICED_SECONDS if each.known is None else each.known
+            for each in self._spells.get(machine, ())
+            if each.word == word
+        ]
+
     def any(self, word: str) -> bool:
         """Tell whether this holds on any machine now."""
         return any(self.holds(machine, word) for machine in self._spells)

@@ -351,7 +351,7 @@ async def _server_unreachable(stage: Stage, fault: ScheduledFault) -> bool:
         return False
     window = Window(fault.word, met=not fault_targets.ours(stage, vm))
     ends = (
-        stage.injector.begin(fault.word, vm.public_ip, window),
+        unfit_faults.hide(stage, vm, window),
         stage.invariants.fault_record.begin(fault.word, vm.id),
     )
     await asyncio.sleep(fault.span + more)
@@ -375,7 +375,7 @@ async def _zone_down(stage: Stage, fault: ScheduledFault) -> bool:
     ]
     for vm in struck:
         ends.append(unfit_faults.impair(stage, vm, "system_check"))
-        ends.append(stage.injector.begin("server_unreachable", vm.public_ip, window))
+        ends.append(unfit_faults.hide(stage, vm, window))
     await asyncio.sleep(fault.span)
     for end in ends:
         end()
@@ -395,6 +395,7 @@ ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "check_impaired": unfit_faults.check_impaired,
     "host_impaired": unfit_faults.host_impaired,
     "core_down": unfit_faults.core_down,
+    "cut_before_import": unfit_faults.cut_before_import,
     "event_scheduled": _event_scheduled,
     "console_stop": _console_stop,
     "console_start": _console_start,

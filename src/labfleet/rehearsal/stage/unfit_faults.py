@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from labfleet.rehearsal.faults import ScheduledFault
+from labfleet.rehearsal.faults import ScheduledFault, Window
 from labfleet.rehearsal.rules.unfit import CHECK, CORE
 from labfleet.rehearsal.stage import fault_targets
 from labfleet.rehearsal.stage.stage import Stage
@@ -18,6 +19,8 @@ from labfleet.rehearsal.worlds.ec2 import FakeInstance
 
 EVER = 0.4
 """The share of impaired hosts that nobody mends."""
+CORES = 0.3
+"""The share of servers that lose their core, not the way to them, before an import."""
 LOOK_SECONDS = 20.0
 JUMPS = (86400.0, 7200.0, 900.0)
 """By how many seconds a wall clock is set wrong, ahead or behind: all more than NTP corrects."""
@@ -75,17 +78,81 @@ async def core_down(stage: Stage, fault: ScheduledFault) -> bool:
     vm = await fault_targets.machine(stage, fault, "running")
     if vm is None:
         return False
-    server = stage.cml_servers.server(vm.server_id)
-    if not server.server_conditions.core_connected:
+    end = _kill_core(stage, vm)
+    if end is None:
         return False
-    server.server_conditions = replace(server.server_conditions, core_connected=False)
-    server.revision += 1
-    end = stage.invariants.unfit.begin(vm.id, CORE)
     await _while_up(vm, fault.span)
-    server.server_conditions = replace(server.server_conditions, core_connected=True)
-    server.revision += 1
     end()
     return fault_targets.ours(stage, vm)
+
+
+def _kill_core(stage: Stage, vm: FakeInstance) -> Callable[[], None] | None:
+    """Kill the core of a machine's server; return what mends it, None when it is dead already."""
+    server = stage.cml_servers.server(vm.server_id)
+    if not server.server_conditions.core_connected:
+        return None
+    over = stage.invariants.unfit.begin(vm.id, CORE)
+
+    def become(*, connected: bool) -> None:
+        known = server.server_conditions
+        server.server_conditions = replace(known, core_connected=connected)
+        server.revision += 1
+
+    def end() -> None:
+        become(connected=True)
+        over()
+
+    become(connected=False)
+    return end
+
+
+def hide(stage: Stage, vm: FakeInstance, window: Window) -> Callable[[], None]:
+    """Take away the way to a machine at its present address; return what gives it back."""
+    ends = (
+        stage.injector.begin("server_unreachable", vm.public_ip, window),
+        stage.invariants.silence.begin(vm),
+    )
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
+
+
+async def cut_before_import(stage: Stage, fault: ScheduledFault) -> bool:
+    """Cut a server off, or kill its core, in the moment in which a session is placed there.
+
+    Nothing of the session is on it yet. It is counted as it begins.
+    """
+    found: list[FakeInstance] = []
+    ends: list[Callable[[], None]] = []
+    came = asyncio.Event()
+
+    def begin(vm: FakeInstance) -> None:
+        if found or vm.state != "running" or stage.injector.over:
+            return
+        end = _kill_core(stage, vm) if fault_targets.other(fault, 419) < CORES else None
+        if end is None:
+            end = hide(stage, vm, Window(fault.word, met=True))
+            ends.append(stage.invariants.fault_record.begin(fault.word, vm.id))
+        found.append(vm)
+        ends.append(end)
+        came.set()
+
+    hooks = stage.invariants.silence.at_placement
+    hooks.append(begin)
+    while not came.is_set() and not stage.injector.over:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await came.wait()
+    hooks.remove(begin)
+    for vm in found:
+        stage.injector.counts[fault.word] += fault_targets.ours(stage, vm)
+        await _while_up(vm, fault.span)
+    for end in ends:
+        end()
+    return False
 
 
 async def wall_clock_jump(stage: Stage, fault: ScheduledFault) -> bool:

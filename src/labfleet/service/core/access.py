@@ -48,6 +48,7 @@ ACTIONS = {
     "license": "register, renew and give back a worker's licence",
     "cancel": "end a session",
     "extend": "move a session's end",
+    "retry": "try a failed session again",
     "observe": "ask for an observation",
     "record": "record an observation",
     "admit": "ask whether a simulation may run, and report its end",

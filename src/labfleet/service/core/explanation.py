@@ -69,6 +69,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     alerts: Raised alerts with cause, command and fix.
     lines: The whole explanation in sentences.
     uid: Identity of the object that is explained; another one may get its name.
+    attempts: A session's earlier and next attempts, in sentences.
     """
 
     kind: str
@@ -89,6 +90,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     alerts: tuple[Raised, ...] = ()
     lines: tuple[str, ...] = ()
     uid: str = ""
+    attempts: tuple[str, ...] = ()
 
 
 def made(

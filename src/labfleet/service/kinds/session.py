@@ -13,7 +13,7 @@ from labfleet.service.kinds import (
     session_view,
 )
 
-_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "observe"})
+_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "retry", "observe"})
 _ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
 
 

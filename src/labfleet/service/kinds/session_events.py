@@ -20,6 +20,10 @@ class SessionEvent(EventType):
     PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
     TERMINATED = "session.terminated", "it reached one of its ends"
+    RETRIED = (
+        "session.retried",
+        "it is tried again, as another session (new_session, new_uid, attempt)",
+    )
     DELETED = "session.deleted", "its record is gone"
 
 
@@ -36,6 +40,10 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
     before, after = old.spec.slot.end or was.end, new.spec.slot.end or now.end
     if before is not None and after is not None and after > before:
         yield Change(SessionEvent.TIMESLOT_EXTENDED, {"new_timeslot_end": after})
+    again = now.retried_as
+    if again is not None and again != was.retried_as:
+        told = {"new_session": again.name, "new_uid": again.uid, "attempt": now.retry_count + 2}
+        yield Change(SessionEvent.RETRIED, told)
     if now.observation_count > was.observation_count:
         yield Change(SessionEvent.RESOURCES_OBSERVED, {"observed_at": now.observed_at})
     if now.port_drift_detected and not was.port_drift_detected:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+import msgspec
+
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
-from labfleet.resources import refs
+from labfleet.resources import conditions, refs
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 
@@ -41,12 +45,14 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         else:
             waits.append(f"capacity ({status.decision.reason})")
     elif status.phase in _SESSION_WAITS:
+        if _unanswered(obj):
+            waits.append(f"an answer of CML on {status.worker}")
         waits.append(_SESSION_WAITS[status.phase])
     if status.lab is not None and status.lab.waiting:
         waits.append(status.lab.waiting)
     if obj.spec.cancel is not None and status.phase not in TERMINAL:
         waits.append("its cancellation to be carried out")
-    return made(
+    told = made(
         obj,
         phase=status.phase,
         since=status.phase_since,
@@ -57,6 +63,26 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         deadline=_session_deadline(obj, definition),
         where=f" on {status.worker}" if status.worker else "",
     )
+    tries = tuple(_attempts(obj))
+    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *tries))
+
+
+def _attempts(session: Session) -> Iterator[str]:
+    """Yield of which attempts this one is, and how there can be another one."""
+    status = session.status
+    if status.retry_of is not None:
+        before = f"the one before is session/{status.retry_of.name}"
+        yield f"It is attempt {status.retry_count + 1}; {before}."
+    if status.retried_as is not None:
+        yield f"It was tried again as session/{status.retried_as.name}."
+    elif status.phase in RETRIABLE and not session.deleting:
+        yield f"It can be tried again: labfleet retry {session.name}"
+
+
+def _unanswered(session: Session) -> bool:
+    """Tell whether the worker's CML could not be asked about the lab at the last look."""
+    answers = conditions.find(session.status.conditions, SessionCondition.HOST_REACHABLE)
+    return answers is not None and answers.status != "True"
 
 
 def _session_deadline(obj: Session, definition: Definition | None) -> Deadline | None:

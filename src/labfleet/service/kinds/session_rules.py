@@ -48,19 +48,30 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         if value is not None:
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
-    definition = await referred(services, Definition, spec.definition, space, "spec.definition")
+    definition = await usable(services, spec.definition, space)
     home = definition.spec.track or "default"
     if who.role is Role.USER and (spec.track or home) != home:
         # Another track is another pool, which would start paid machines for it.
         what = f"{definition.name!r} runs on track {home!r}; leave it out"
         raise intake.invalid(("spec.track", what))
-    if definition.spec.deprecated:
-        instead = definition.spec.replacement
-        what = f"{definition.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
-        raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
     if who.role is Role.USER:
-        _few_enough(services, owner, space)
-    now = services.clock.now()
+        few_enough(services, owner, space)
+    return fixed(services, with_spec(new, owner=owner), definition)
+
+
+async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
+    """Return the definition that a new session names, if sessions may be made of it."""
+    found = await referred(services, Definition, name, namespace, "spec.definition")
+    if found.spec.deprecated:
+        instead = found.spec.replacement
+        what = f"{found.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
+        raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
+    return found
+
+
+def fixed(services: ServiceContext, new: Session, definition: Definition) -> Admitted:
+    """Fix a new session's definition, track and slot: what it is from now on."""
+    spec, now = new.spec, services.clock.now()
     start, end = _resolved(spec.slot, definition, now)
     pin = DefinitionPin(
         name=definition.name,
@@ -69,7 +80,7 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         topology_digest=definition.status.topology_digest,
         pinned_at=now,
     )
-    new = with_spec(new, owner=owner, track=spec.track or definition.spec.track)
+    new = with_spec(new, track=spec.track or definition.spec.track)
     # A session without a start begins when it runs, so its times are not known yet.
     asap = spec.slot.start is None
     new = with_status(
@@ -86,7 +97,7 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
     )
 
 
-def _few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
+def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     """Raise QuotaExceeded when an owner has as many open sessions as one may have.
 
     Counted in the cache and in what this request has made; `objects.create` lets one owner make one

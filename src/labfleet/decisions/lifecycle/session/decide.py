@@ -15,14 +15,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions.lifecycle.session import phases
+from labfleet.decisions.lifecycle.session import moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
     LOOK_AHEAD,
     ON_DEMAND_PATIENCE,
     PLACEMENTS,
-    PRESENT,
     SOON,
     WATCH,
     Action,
@@ -32,7 +31,6 @@ from labfleet.decisions.lifecycle.session.draft import (
     SessionObservation,
     Step,
 )
-from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.session import (
     FINALIZER_LAB,
@@ -46,6 +44,7 @@ from labfleet.resources.session_conditions import PhaseReason, SessionCondition,
 __all__ = [
     "LOOK_AHEAD",
     "ON_DEMAND_PATIENCE",
+    "PLACEMENTS",
     "Action",
     "SessionObservation",
     "Step",
@@ -64,6 +63,8 @@ def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
         draft.set(phase_since=now)
     if seen.lab is not None:
         draft.set(lab=_with_progress(session.status.lab, seen.lab, now))
+    if session.status.phase in phases.STARTED:
+        moving.note_answer(draft)
     return _HANDLERS[session.status.phase](draft)
 
 
@@ -117,22 +118,12 @@ def collected(
 def _pending(draft: Draft) -> Step:
     if phases.end_asked(draft.session):
         return draft.go(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
-    expired = _expired(draft)
+    expired = draft.expired
     if expired:
         decision = draft.status.decision
         why = decision.message if decision else "no capacity was found"
         return draft.go(S.EXPIRED, PhaseReason.NEVER_STARTED, f"{expired}: {why}")
     return draft.stay(again=_until_deadline(draft))
-
-
-def _expired(draft: Draft) -> str | None:
-    deadline = draft.deadline
-    if deadline is not None and draft.now >= deadline:
-        return f"not started by {utc_text(deadline)}"
-    end = draft.session.spec.slot.end
-    if end is not None and draft.now >= end:
-        return "its slot is over"
-    return None
 
 
 def _until_deadline(draft: Draft) -> float:
@@ -155,14 +146,13 @@ def _scheduled(draft: Draft) -> Step:
         return draft.go(
             S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session), release=True
         )
-    expired = _expired(draft)
+    expired = draft.expired
     if expired:
         return draft.go(S.EXPIRED, PhaseReason.NEVER_STARTED, expired, release=True)
     if draft.seen.host_lost or draft.seen.host_leaving:
-        return _place_again(draft)
+        return moving.place_again(draft)
     if draft.seen.host_unfit:
-        told = f"{draft.status.worker}: {draft.seen.host_unfit}"
-        return _move(draft, PhaseReason.WORKER_UNFIT, told)
+        return moving.move(draft, PhaseReason.WORKER_UNFIT, draft.unfit_words)
     start = draft.session.spec.slot.start
     head = timedelta(seconds=draft.budget.lead)
     if start is not None and draft.now < start - head:
@@ -180,7 +170,7 @@ def _wait_for_room(draft: Draft) -> Step:
     """Wait while other labs overstay on the worker; after a while look for another worker."""
     held, told = draft.status.reservation, draft.seen.room_held
     if held is not None and draft.now >= held.start + session_start.ROOM_PATIENCE:
-        return _move(draft, PhaseReason.ROOM_HELD, told)
+        return moving.move(draft, PhaseReason.ROOM_HELD, told)
     draft.fact(
         SessionCondition.START_TURN,
         "False",
@@ -188,48 +178,6 @@ def _wait_for_room(draft: Draft) -> Step:
         "the room on its worker is still held",
     )
     return draft.stay(f"waits for room: {told}")
-
-
-def _move(draft: Draft, reason: PhaseReason, told: str) -> Step:
-    """Look for another worker for what is only booked.
-
-    No worker was lost and nothing has begun, so `onWorkerLoss` does not ask for its failure and
-    the move is not counted among its placements; its deadline ends the search.
-    """
-    draft.set(placements=max(0, draft.status.placements - 1))
-    return _queue_again(draft, reason, told)
-
-
-def _place_again(
-    draft: Draft, reason: AnyReason = PhaseReason.WORKER_LOST, detail: str = ""
-) -> Step:
-    """Give the worker up and queue again, a bounded number of times; no lab of ours is left."""
-    detail = detail or draft.seen.host_detail
-    draft.drop(FINALIZER_LAB)
-    scheduled = draft.status.phase is S.SCHEDULED
-    if not draft.movable and not (scheduled and draft.status.placements < PLACEMENTS):
-        draft.set(lab=None)
-        if scheduled:
-            return draft.go(S.FAILED, reason, detail, release=True)
-        return draft.teardown(S.FAILED, reason, detail)
-    return _queue_again(draft, reason, detail)
-
-
-def _queue_again(draft: Draft, reason: AnyReason, detail: str) -> Step:
-    """Release the worker and wait for another; nothing of the session is on it."""
-    draft.drop(FINALIZER_LAB)
-    for name in PRESENT:
-        draft.set(conditions=conditions.drop(draft.status.conditions, name))
-    draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")
-    return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)
-
-
-def _lose_worker(draft: Draft, reason: AnyReason, detail: str) -> Step:
-    """Leave a worker before the session began: to be placed again, or failed.
-
-    Its lab may still be there, so capacity is given back only once it was seen gone.
-    """
-    return draft.teardown(S.PENDING if draft.movable else S.FAILED, reason, detail)
 
 
 # --- on the way up -----------------------------------------------------------------------
@@ -240,7 +188,7 @@ def _ending(draft: Draft) -> Step | None:
     if phases.end_asked(draft.session):
         return draft.teardown(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
     if draft.seen.forced_out:
-        return _lose_worker(draft, PhaseReason.DRAINED, "its worker was drained by force")
+        return moving.lose_worker(draft, PhaseReason.DRAINED, "its worker was drained by force")
     end = draft.session.spec.slot.end
     if end is not None and draft.now >= end:
         return draft.teardown(
@@ -253,18 +201,20 @@ def _instantiating(draft: Draft) -> Step:
     if draft.seen.host_dead:
         if phases.end_asked(draft.session):
             return draft.teardown(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
-        return _place_again(draft)
+        return moving.place_again(draft)
     ending = _ending(draft)
     if ending is not None:
         return ending
     if draft.seen.refused is not None:
         return draft.teardown(S.FAILED, PhaseReason.REFUSED, draft.seen.refused)
     if draft.seen.host_lost:
-        return _lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
+        return moving.lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
+    if draft.never_imported and draft.seen.host_unfit:
+        return moving.place_again(draft, PhaseReason.WORKER_UNFIT, draft.unfit_words)
+    if not draft.seen.looked:
+        return moving.unanswered(draft)
     if _stuck(draft) and not _all_up(draft):
         return draft.teardown(S.FAILED, PhaseReason.BOOT_TIMEOUT, _progress(draft))
-    if not draft.seen.looked:
-        return draft.stay(f"waiting for the worker: {draft.seen.trouble}")
     lab = draft.status.lab
     if draft.seen.lab is None or lab is None or lab.id is None:
         return draft.stay("importing the lab", do="import")
@@ -326,9 +276,9 @@ def _ready(draft: Draft) -> Step:
     if ending is not None:
         return ending
     if draft.seen.host_dead:
-        return _place_again(draft)
+        return moving.place_again(draft)
     if draft.seen.host_lost:
-        return _lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
+        return moving.lose_worker(draft, PhaseReason.WORKER_LOST, draft.seen.host_detail)
     if _lab_vanished(draft):
         return draft.teardown(
             S.FAILED, PhaseReason.LAB_DELETED_OUTSIDE, "the lab is not on its server"
@@ -370,19 +320,6 @@ def _running(draft: Draft) -> Step:
         draft.set(end=end)
     if end is None or draft.now >= end:
         return _collect(draft, S.COMPLETED, PhaseReason.SLOT_ENDED, "its time is over")
-    if draft.seen.host_lost:
-        draft.fact(
-            SessionCondition.HOST_REACHABLE,
-            "False",
-            SessionReason.WORKER_FAILED,
-            draft.seen.host_detail,
-        )
-    elif draft.seen.looked:
-        draft.fact(SessionCondition.HOST_REACHABLE, "True", SessionReason.ANSWERING)
-    elif draft.seen.trouble:
-        draft.fact(
-            SessionCondition.HOST_REACHABLE, "Unknown", SessionReason.NOT_SEEN, draft.seen.trouble
-        )
     if _observe_now(draft):
         return draft.stay("running", do="observe")
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
@@ -424,6 +361,8 @@ def _stopping(draft: Draft) -> Step:
     if draft.seen.host_dead:
         return _finish(draft)
     if not draft.seen.looked:
+        if draft.never_imported:
+            return _finish(draft)  # there is nothing that its server could be asked for
         return draft.stay(f"waiting for the worker: {draft.seen.trouble}", again=10.0)
     if draft.seen.lab is None:
         return _finish(draft)
@@ -445,7 +384,7 @@ def _finish(draft: Draft) -> Step:
         if phases.end_asked(draft.session):
             draft.set(outcome=S.CANCELLED, outcome_message=_cancel_words(draft.session))
         else:
-            return _place_again(draft, draft.reason, draft.status.outcome_message)
+            return moving.place_again(draft, draft.reason, draft.status.outcome_message)
     if draft.status.lab is not None:
         draft.set(lab=msgspec.structs.replace(draft.status.lab, seen_gone=True, state=None))
     outcome = draft.status.outcome or S.FAILED

@@ -12,6 +12,8 @@ import msgspec
 
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.session import budget, phases
+from labfleet.kernel.clock import utc_text
+from labfleet.resources import conditions
 from labfleet.resources.definition import Definition
 from labfleet.resources.session import (
     FINALIZER_LAB,
@@ -45,6 +47,7 @@ PRESENT = (
     SessionCondition.HOST_REACHABLE,
 )
 """Facts about a lab and its place; they mean nothing once the session has ended or moved."""
+ANSWERS = SessionCondition.HOST_REACHABLE
 SOON, POLL, WATCH = 1.0, 5.0, 20.0
 
 
@@ -121,10 +124,45 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
     @property
     def stalled(self) -> timedelta:
         """How long the lab has made no progress, counting only time in which a controller ran."""
-        lab = self.status.lab
-        if lab is None or lab.progress_at is None:
-            return self.age
-        return min(self.age, self.now - lab.progress_at)
+        lab, answers = self.status.lab, conditions.find(self.status.conditions, ANSWERS)
+        since = None if lab is None else lab.progress_at
+        if lab is None and answers is not None:
+            since = answers.last_transition_time  # without an answer nothing could be imported
+        return self.age if since is None else min(self.age, self.now - since)
+
+    @property
+    def silence(self) -> timedelta:
+        """How long CML could not be asked, counting only time in which a controller ran."""
+        answers = conditions.find(self.status.conditions, ANSWERS)
+        if answers is None or answers.status == "True":
+            return timedelta()
+        since, watched = answers.last_transition_time, self.seen.watched_since
+        return self.now - (since if watched is None else max(since, watched))
+
+    @property
+    def never_imported(self) -> bool:
+        """Tell whether nothing of the session can be on its worker: no import was ever begun there.
+
+        `status.lab` is written with the intent of an import, before its call, and taken back when
+        that call certainly did nothing. While the outcome is unknown the record stays.
+        """
+        return self.status.lab is None
+
+    @property
+    def unfit_words(self) -> str:
+        """Return why nothing would start on the worker, with its name."""
+        return f"{self.status.worker}: {self.seen.host_unfit}"
+
+    @property
+    def expired(self) -> str | None:
+        """Return why it is too late to start; None while it is not."""
+        deadline = self.deadline
+        if deadline is not None and self.now >= deadline:
+            return f"not started by {utc_text(deadline)}"
+        end = self.session.spec.slot.end
+        if end is not None and self.now >= end:
+            return "its slot is over"
+        return None
 
     @property
     def deadline(self) -> datetime | None:
@@ -170,9 +208,13 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
     @property
     def movable(self) -> bool:
         """Tell whether the session, which has not begun, may be placed once more."""
+        return self.replaces and self.status.placements < PLACEMENTS
+
+    @property
+    def replaces(self) -> bool:
+        """Tell whether its definition lets it move at all."""
         definition = self.seen.definition
-        moves = definition is None or definition.spec.on_worker_loss == "replace"
-        return moves and self.status.placements < PLACEMENTS
+        return definition is None or definition.spec.on_worker_loss == "replace"
 
     def teardown(self, outcome: SessionPhase, reason: AnyReason, message: str = "") -> Step:
         """Begin the end of a session whose lab may exist; PENDING means: to be placed again."""

@@ -47,6 +47,9 @@ ABSENCE_PATIENCE = timedelta(seconds=70)
 Source: facts/aws.md#absence.
 """
 TOLERATED_CHECKS = 3
+"""From how many failed looks on a worker is Unreachable, about 100 s: a lost packet, a restart of
+CML's web service or one bad call makes one or two. Nobody waits longer beside an empty worker:
+what was never imported there leaves (`session.moving`)."""
 FAILED_CHECKS = 1000
 """From here on failed checks are not counted further, so that a dead server costs no writes."""
 PROVIDER_BELIEVED = provider.PATIENCE.total_seconds()
@@ -80,10 +83,10 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
     this moment; `paused`: nothing is done that nobody asked for. `console` is a failed boot's
     console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
-    of them that was refused a short time ago. `provider` None: it was
-    not asked anything; `checks_asked` False: people switched
-    its checks off. `trouble` says why something could not be looked at. `idle` is what a look for
-    the idle rule found.
+    of them that was refused a short time ago. `provider` None: it was not asked anything;
+    `checks_asked` False: people switched its checks off. `server_silent` are the seconds since CML
+    last answered, once this look was over. `trouble` says why something could not be looked at.
+    `idle` is what a look for the idle rule found.
     """
 
     machine: MachineStatus | None = None
@@ -113,6 +116,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     tags_refused: TagChange | None = None
     provider: ProviderLook | None = None
     checks_asked: bool = True
+    server_silent: float = 0.0
     trouble: str = ""
     idle: IdleFinding | None = None
 

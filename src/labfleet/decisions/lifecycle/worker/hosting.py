@@ -8,6 +8,7 @@ from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import licence_orders, phases
 from labfleet.decisions.lifecycle.worker.draft import (
+    SOON,
     TOLERATED_CHECKS,
     Action,
     Draft,
@@ -37,7 +38,10 @@ def _check_health(draft: Draft) -> None:
 
 
 def _note_answer(draft: Draft) -> None:
-    """Update health, allowing for a few failures; a failed check never changes the phase."""
+    """Update health, allowing for a few failures; a failed check never changes the phase.
+
+    However rarely it is looked at, silence of `thresholds.silentSeconds` is Unreachable.
+    """
     if draft.seen.stage == "ready" and not draft.seen.trouble:
         degraded = any(
             (fact := conditions.find(draft.status.conditions, name)) is not None
@@ -51,7 +55,8 @@ def _note_answer(draft: Draft) -> None:
         return
     failed = draft.failed_check()
     why = draft.seen.trouble or f"CML is {draft.seen.stage}"
-    if failed < TOLERATED_CHECKS:
+    long = draft.seen.server_silent >= draft.seen.thresholds.silent_seconds
+    if failed < TOLERATED_CHECKS and not long:
         draft.set(health=Health.DEGRADED)
         draft.fact(WorkerCondition.HEALTH_CHECK_PASSED, "Unknown", WorkerReason.CHECK_FAILED, why)
         return
@@ -89,10 +94,18 @@ def hosting(draft: Draft) -> Step:
     chore = _chore(draft, order)
     # Not of a server that does not answer: its failed looks are counted, a poll apart.
     soon = _answers(draft) and licence_orders.under_way(draft)
-    again = min(seen.poll, ORDER_SECONDS) if soon else seen.poll
+    again = min(_next_look(draft), ORDER_SECONDS) if soon else _next_look(draft)
     if seen.sessions > 0:
         return draft.go(P.ACTIVE, f"hosts {_sessions(seen.sessions)}", again=again, do=chore)
     return draft.go(resting(draft), "ready", again=again, do=chore)
+
+
+def _next_look(draft: Draft) -> float:
+    """Return when to look again: a server that begins to be silent, in time to say so."""
+    left = draft.seen.thresholds.silent_seconds - draft.seen.server_silent
+    if not draft.status.failed_checks or left <= 0:
+        return draft.seen.poll
+    return min(draft.seen.poll, max(left, SOON))
 
 
 def _answers(draft: Draft) -> bool:

@@ -301,26 +301,26 @@ def sick(worker: Worker) -> Closure | None:
     return Closure(word or fact.reason, f"{fact.type}: {fact.message or fact.reason}")
 
 
-_BROKEN = frozenset(
-    {
-        WorkerCondition.CML_HEALTHY,
-        WorkerCondition.CML_READY,
-        WorkerCondition.INSTANCE_CHECKS_PASSED,
-    }
-)
+_BROKEN = {
+    WorkerCondition.CML_HEALTHY: "CML starts nothing",
+    WorkerCondition.INSTANCE_CHECKS_PASSED: "its machine is ill",
+    WorkerCondition.CML_READY: "CML does not answer",
+}
+"""What does not work when this fact closes a worker: the words for the sessions on it."""
 
 
 def unfit(worker: Worker) -> str:
     """Return why no lab would start on a worker, for longer than the patience; "" when one would.
 
-    Silence is none of it: a server that does not answer may only be out of our reach for a moment.
+    One look without an answer is none of it: the server may only be out of our reach for a moment.
+    `TOLERATED_CHECKS` of them are, or `thresholds.silentSeconds` without one.
     """
     if worker.status.phase not in HOSTING:
         return ""
     for name in CLOSING:
         fact = conditions.find(worker.status.conditions, name)
         if name in _BROKEN and fact is not None and closing(fact):
-            return f"{fact.type}: {fact.message or fact.reason}"
+            return f"{_BROKEN[name]}: {fact.message or fact.reason}"
     return ""
 
 

@@ -1,0 +1,134 @@
+"""`retry`: try sessions again that failed or expired, each as a new session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labfleet.cli.commands import waiting
+from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
+from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel import clock
+from labfleet.resources import kinds
+from labfleet.resources.session import RETRIABLE
+
+Pairs = list[tuple[targets.Target, Any]]
+
+
+@click.command("retry", short_help="Try a session again that failed or expired.")
+@click.argument("names", nargs=-1, metavar="SESSION...",
+                shell_complete=completing.of_kind("session"))  # fmt: skip
+@click.option("-l", "--selector", metavar="LABELS", help="All failed sessions with these labels.")
+@click.option("--now", "now", is_flag=True, help="Without a slot: as soon as there is room.")
+@click.option("--start", metavar="INSTANT", help="With a new slot from then on.")
+@click.option("--end", metavar="INSTANT", help="Until when; default: the definition's length.")
+@click.option("--reason", "-m", default="", help="Why, for the record.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many are tried again.")
+@click.option("--dry-run", type=click.Choice(["client"]), help="Only say what would be tried.")
+@connected
+def retry(
+    call: Call,
+    *,
+    names: tuple[str, ...],
+    selector: str | None,
+    now: bool,
+    start: str | None,
+    end: str | None,
+    reason: str,
+    yes: bool,
+    dry_run: str | None,
+) -> int:
+    """Try sessions again that failed or expired: each as a new session that links to the old one.
+
+    A session has one next attempt; asking again names it. It gets the old slot, or what is left of
+    it. With -l those that were tried again already are left out.
+    """
+    if now and (start or end):
+        raise exits.usage("give --now, or a slot by --start and --end")
+    slot = _slot(start, end, now=now)
+    pairs = _chosen(call, names, selector)
+    if not pairs:
+        call.out.note("No session with these labels failed and was not tried again.")
+        return exits.OK
+    if dry_run:
+        for target, obj in pairs:
+            output.say(f"{target} {_would(obj)} (dry run)")
+        return exits.OK
+    if selector:
+        said = human_units.count(len(pairs), "session")
+        call.confirm(f"{said} would be tried again.", yes=yes)
+    failed: list[exits.Failure] = []
+    answers: list[Any] = []
+    for target, obj in pairs:
+        try:
+            answers.append(_retry(call, target, obj, {"reason": reason, "slot": slot}))
+        except exits.Failure as failure:
+            if len(pairs) > 1:
+                failure.cause = f"{target}: {failure.cause}"
+            failed.append(failure)
+            if failure.code in {exits.UNREACHABLE, exits.DENIED}:
+                break
+    if call.out.structured and answers:
+        many = {"kind": "List", "items": answers}
+        call.out.value(answers[0] if len(pairs) == 1 else many, "")
+    call.raise_last(failed)
+    return exits.OK
+
+
+def _chosen(call: Call, names: tuple[str, ...], selector: str | None) -> Pairs:
+    """Return the named sessions, or the failed ones with these labels that nobody tried again."""
+    if bool(names) == bool(selector):
+        raise exits.usage("name sessions, or choose them by -l LABELS", "For example -l exam=ccnp.")
+    if not selector:
+        wanted = [targets.one(each, "session") for each in names]
+        return safety.each_target(call, wanted, missing_ok=False)
+    found = safety.selected(call, kinds.KINDS["Session"], selector)
+    return [(target, obj) for target, obj in found if _failed(obj) and _next(obj) is None]
+
+
+def _failed(obj: Any) -> bool:
+    return paths.simple(obj, "status.phase") in RETRIABLE
+
+
+def _next(obj: Any) -> Any:
+    return paths.simple(obj, "status.retriedAs.name")
+
+
+def _would(obj: Any) -> str:
+    if _next(obj) is not None:
+        return f"was tried again as session/{_next(obj)}"
+    if not _failed(obj):
+        return f"is {paths.simple(obj, 'status.phase')} and would be refused"
+    return "would be tried again"
+
+
+def _retry(call: Call, target: targets.Target, obj: Any, body: dict[str, Any]) -> Any:
+    """Ask for one next attempt, and say which it is."""
+    answer = call.api.post(
+        f"{target.path}/retry", body, namespace=call.settings.namespace, uid=waiting.uid_of(obj)
+    )
+    name, before = output.name_of(answer), _next(obj) == output.name_of(answer)
+    if call.out.quiet and not call.out.structured:
+        output.say(name)
+    elif not call.out.structured:
+        phase = paths.simple(answer, "status.phase")
+        said = f"was tried again before, as session/{name} ({phase})"
+        output.say(f"{target} {said if before else f'is tried again as session/{name}'}")
+    return answer
+
+
+def _slot(start: str | None, end: str | None, *, now: bool) -> dict[str, Any] | None:
+    """Return the new attempt's slot; None leaves it to the server: the old one, or its rest."""
+    if not (now or start or end):
+        return None
+    return {"start": _instant("--start", start), "end": _instant("--end", end)}
+
+
+def _instant(flag: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return clock.format_instant(clock.parse_instant(text))
+    except ValueError as error:
+        raise exits.usage(f"{flag}: {error}", f"For example {flag} 2026-11-27T18:00:00Z.") from None

@@ -1,0 +1,100 @@
+"""The rule of a new attempt: what it takes over from the session that failed, and its slot.
+
+A new attempt is a session of its own, because the phases of the old one have ended for good
+(docs/decisions/0023-retry-is-a-new-session.md). Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.kernel import ids
+from labfleet.kernel.clock import utc_text
+from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Metadata
+from labfleet.resources.session import RETRIABLE, Session, SessionLink, SessionStatus, Slot
+from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import session_rules
+from labfleet.service.kinds.admitted import Admitted, with_spec
+
+OURS = "labfleet.dev/"
+"""Prefix of annotations that say something of one object only."""
+_NAMES = "give a new one: --start and --end, or --now"
+
+
+def link(session: Session) -> SessionLink:
+    """Return the link to a session."""
+    return SessionLink(name=session.name, uid=session.metadata.uid)
+
+
+async def next_attempt(
+    services: ServiceContext, caller: Caller, old: Session, slot: Slot | None
+) -> Admitted:
+    """Return the session that tries again what `old` failed to get, named but without uid.
+
+    Owner, definition, track, priority, labels and reservation are those of `old`; `slot` None
+    takes its slot, or what is left of it. Refused: NotFailed, DefinitionChanged, SlotOver.
+    """
+    if old.status.phase not in RETRIABLE or old.deleting:
+        state = "is being deleted" if old.deleting else f"is {old.status.phase}"
+        what = f"session {old.name!r} {state}; only FAILED and EXPIRED sessions can be tried again"
+        raise Refused(what, reason="NotFailed")
+    definition = await session_rules.usable(services, old.spec.definition, old.namespace)
+    pin = old.status.definition
+    if pin is not None and pin.topology_digest != definition.status.topology_digest:
+        what = (
+            f"{definition.name!r} is another definition than the one that {old.name!r} was made of"
+        )
+        raise Refused(f"{what}; make a new session of it", reason="DefinitionChanged")
+    if caller.principal.role is Role.USER:
+        session_rules.few_enough(services, old.spec.owner, old.namespace)
+    wanted = slot if slot is not None else _left(services, old, definition)
+    metadata = Metadata(
+        name=await _name(services, old),
+        namespace=old.namespace,
+        labels=old.metadata.labels,
+        annotations={
+            key: value
+            for key, value in old.metadata.annotations.items()
+            if not key.startswith(OURS)
+        },
+    )
+    status = SessionStatus(retry_count=old.status.retry_count + 1, retry_of=link(old))
+    new = msgspec.structs.replace(old, metadata=metadata, status=status)
+    new = with_spec(new, slot=wanted, cancel=None, observe_requested=None)
+    return session_rules.fixed(services, new, definition)
+
+
+def _left(services: ServiceContext, old: Session, definition: Definition) -> Slot:
+    """Return the slot that is ahead, or what is left of one that has begun."""
+    slot, now = old.spec.slot, services.clock.now()
+    end = slot.end
+    if end is None and slot.start is not None:
+        end = old.status.end
+    if slot.start is not None and slot.start > now:
+        return slot
+    boot = timedelta(seconds=definition.status.boot_seconds)
+    if end is not None and end <= now:
+        what = f"the slot of {old.name!r} was over at {utc_text(end)}; {_NAMES}"
+        raise Refused(what, reason="SlotOver")
+    if end is not None and end <= now + boot:
+        minutes = round(definition.status.boot_seconds / 60)
+        what = f"the slot of {old.name!r} ends at {utc_text(end)}, before its lab is up"
+        raise Refused(f"{what} (about {minutes} min); {_NAMES}", reason="SlotOver")
+    return Slot(end=end, zone=slot.zone)
+
+
+async def _name(services: ServiceContext, old: Session) -> str:
+    """Return the old name with the attempt's number: s1, s1-2, s1-3; another one if that is taken."""
+    attempt = old.status.retry_count + 2
+    base = old.name
+    if old.status.retry_count:
+        base = base.removesuffix(f"-{attempt - 1}")
+    name = f"{base[: ids.NAME_LIMIT - len(str(attempt)) - 1].rstrip('-')}-{attempt}"
+    if await services.objects.get(Session, name, old.namespace) is None:
+        return name
+    tail = services.ids.uid().replace("-", "")[:12]
+    return f"{base[: ids.NAME_LIMIT - len(tail) - 1].rstrip('-')}-{tail}"
