@@ -26,6 +26,7 @@ from labfleet.interfaces import store as stores
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region
 from labfleet.resources.session import SessionPhase
@@ -71,6 +72,19 @@ CHANGES: dict[str, dict[str, Any]] = {
 FOUND = {"instance_id": "i-0123456789abcdef0", "state": "running", "image_id": "ami-1",
          "instance_type": "m5zn.metal", "private_ip": "10.0.0.7"}  # fmt: skip
 Step = tuple[str, str, Any]
+TOKEN = {"env": "LABFLEET_SECRET_CML_TOKEN"}
+
+
+def licences() -> Iterator[Step]:
+    """Yield what people do with licences, and with a machine's console."""
+    at = "/api/v1/workers/w2"
+    yield "POST", f"{at}/register-licence", {"token": TOKEN, "product": "CML_Enterprise"}
+    yield "POST", f"{at}/deregister-licence", {"force": True}
+    yield "GET", f"{at}/licence", None
+    yield "POST", f"{at}/console", {}
+    region = "/api/workers/region/eu-west-1/workers/w2/license"
+    yield "POST", region, {"token": TOKEN}
+    yield "DELETE", region, None
 
 
 def worker_verbs() -> Iterator[Step]:
@@ -249,9 +263,11 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
         await world.make("Worker", name, {"template": "metal"})
     workers = {each: await world.services.objects.get(KINDS["Worker"].type, each, "default")
                for each in ("w2", "w5")}  # fmt: skip
-    await world.status(workers["w2"], phase=WorkerPhase.READY, summary="running")
+    machine = MachineStatus(id="i-0123456789abcdef2", state="running")
+    ready = {"phase": WorkerPhase.READY, "summary": "running", "machine": machine}
+    await world.status(workers["w2"], **ready)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")
-    for steps in (settings_and_tokens(), worker_verbs(), compatible()):
+    for steps in (settings_and_tokens(), licences(), worker_verbs(), compatible()):
         for step in steps:
             reply = await ask.ask(*step)
             if step[1].endswith("/bulk-import"):
@@ -274,6 +290,12 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
             await ask.ask("PUT", f"{at}/{run}", {"metadata": {"name": run}, "spec": spec})
             await ask.ask("POST", "/simulation_complete", {"simulation_id": run})
             await ask.ask("DELETE", f"/api/v1/simulations/{run}")
+    await ask.ask(
+        "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
+    )
+    failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
+    await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
+    await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
     token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
     await ask.ask("DELETE", f"/api/v1/tokens/{token}")
     await world.definition("old")

@@ -297,6 +297,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
     limits: What one person or program may have.
+    access: How much of where a lab is reached callers of role user see.
     automation: Whether every automatic action rests.
     """
 

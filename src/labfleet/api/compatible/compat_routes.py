@@ -160,7 +160,13 @@ class FiguresReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class FlatWorkers(SeedRecord, frozen=True, kw_only=True):
-    """A page of upstream 002's flat workers; `next` is the cursor of the following one."""
+    """A page of upstream 002's flat workers.
+
+    items: The workers of this page.
+    cursor: Place in the log up to which the page knows.
+    next: Value of `cursor` for the next page; null when this is the last.
+    total: Number of workers on all pages.
+    """
 
     items: list[dict[str, Any]]
     cursor: str

@@ -76,7 +76,12 @@ class BulkImportReply(SeedRecord, frozen=True, kw_only=True):
 
 
 class LicenseBody(msgspec.Struct, frozen=True, kw_only=True):
-    """With which token to register; upstream sends the token itself, here it is a reference."""
+    """With which token to register; upstream sends the token itself, here it is a reference.
+
+    token: Where the token is, as {"env": NAME} or {"file": NAME}; the token itself is refused.
+    product: Product to register.
+    reregister: Whether to register anew what is registered.
+    """
 
     token: Any = None
     product: LicenceProduct | None = None

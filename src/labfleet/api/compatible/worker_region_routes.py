@@ -169,6 +169,7 @@ def _licences(made: Routes, services: ServiceContext) -> None:
     async def region_register_worker(
         who: Caller, region: RegionName, id_: Id, sent: LicenseBody
     ) -> StatusReply:
+        """Order a registration, with another token or product if one is given."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(
             await licences.register(
@@ -179,6 +180,7 @@ def _licences(made: Routes, services: ServiceContext) -> None:
 
     @made.delete(f"{ONE}/license", "Give a worker's licence back", needs=needs)
     async def region_deregister_worker(who: Caller, region: RegionName, id_: Id) -> StatusReply:
+        """Order the licence back; refused while sessions are there."""
         name, space = _named(await _there(services, who, region, id_))
         return status_reply(await licences.deregister(services, who, name, space))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from litestar.params import FromPath
-
-from labfleet.api.core.route import Nothing, Reply, Routes
+from labfleet.api.core.route import Name, Nothing, Reply, Routes
 from labfleet.api.core.warning_headers import warning_headers
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources.machine import LicenceProduct
@@ -18,10 +16,12 @@ _LICENSE = ("license", "Worker")
 
 
 class RegisterLicenceRequest(Record, frozen=True, kw_only=True):
-    """With which token (a reference, never the token) and as which product; none: as it has.
+    """With which token and as which product; none: as it has.
 
-    `again` registers anew what is registered, `force` ends the sessions that another product needs
-    gone.
+    token: Where the token is to be had; a reference, never the token.
+    product: Product to register.
+    again: Whether to register anew what is registered.
+    force: Whether to end the sessions that another product needs gone.
     """
 
     token: SecretRef | None = None
@@ -31,7 +31,10 @@ class RegisterLicenceRequest(Record, frozen=True, kw_only=True):
 
 
 class DeregisterLicenceRequest(Record, frozen=True, kw_only=True):
-    """Whether to end the sessions there, and to stop what else runs, so that it can be."""
+    """What may be ended for it.
+
+    force: Whether to end the sessions there, and to stop what else runs, so that it can be.
+    """
 
     force: bool = False
 
@@ -44,18 +47,20 @@ def routes(services: ServiceContext) -> Routes:
     @made.get(f"{path}/licence", "A worker's licence, and what was asked of it",
               needs=("read", "Worker"))  # fmt: skip
     async def get_worker_licence(
-        who: Caller, name: FromPath[str], namespace: Namespace = "default"
+        who: Caller, name: Name, namespace: Namespace = "default"
     ) -> reads.LicenceReading:
+        """Return the licence as last seen, and how far the last order of it is."""
         return await reads.read(services, who, name, namespace)
 
     @made.post(f"{path}/register-licence", "Register a worker, or register it anew",
                needs=_LICENSE, status=202)  # fmt: skip
     async def register_worker_licence(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: RegisterLicenceRequest,
         namespace: Namespace = "default",
     ) -> Reply[Worker]:
+        """Order a registration, with another token or product if one is given."""
         worker = await verbs.register(
             services, who, name, namespace,
             token=sent.token, product=sent.product, again=sent.again, force=sent.force,
@@ -66,25 +71,28 @@ def routes(services: ServiceContext) -> Routes:
                needs=_LICENSE, status=202)  # fmt: skip
     async def deregister_worker_licence(
         who: Caller,
-        name: FromPath[str],
+        name: Name,
         sent: DeregisterLicenceRequest,
         namespace: Namespace = "default",
     ) -> Worker:
+        """Order the licence back; refused while sessions are there, unless they shall be ended."""
         return await verbs.deregister(services, who, name, namespace, force=sent.force)
 
     @made.post(f"{path}/renew-licence", "Renew a worker's licence now",
                needs=_LICENSE, status=202)  # fmt: skip
     async def renew_worker_licence(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Order a renewal of the registration now."""
         del sent
         return await verbs.renew(services, who, name, namespace)
 
     @made.post(f"{path}/console", "Ask for the machine's console text (logs has it then)",
                needs=("observe", "Worker"), status=202)  # fmt: skip
     async def console_worker(
-        who: Caller, name: FromPath[str], sent: Nothing, namespace: Namespace = "default"
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
     ) -> Worker:
+        """Ask for the machine's console text, which the worker's logs have once it was read."""
         del sent
         return await verbs.console(services, who, name, namespace)
 

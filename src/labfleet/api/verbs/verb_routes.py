@@ -78,7 +78,11 @@ class ExtendRequest(Record, frozen=True, kw_only=True):
 
 
 class RetryRequest(Record, frozen=True, kw_only=True):
-    """Why, and the slot of the new attempt; without one it has the old slot, or the rest of it."""
+    """Why, and when the new attempt is to run.
+
+    reason: Why it is tried again, for people.
+    slot: Slot of the new attempt; null means the old slot, or what is left of it.
+    """
 
     reason: Words = ""
     slot: Slot | None = None

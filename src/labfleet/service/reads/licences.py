@@ -14,7 +14,16 @@ from labfleet.service.reads import telemetry
 
 
 class OrderReading(Record, frozen=True, kw_only=True):
-    """What was asked last, by whom and when, and how far it is since when; `message` says why."""
+    """What was asked last of a licence, and how far it is.
+
+    id: Operation id of the order.
+    verb: What was asked.
+    by: Who asked.
+    asked_at: When it was asked.
+    state: How far it is.
+    since: Since when it is so.
+    message: Why it was refused, or what it waits for.
+    """
 
     id: str
     verb: Literal["register", "deregister", "renew"]
@@ -28,10 +37,25 @@ class OrderReading(Record, frozen=True, kw_only=True):
 class LicenceReading(Record, frozen=True, kw_only=True):
     """A worker's licence. Null is unknown: CML did not say, or nobody could ask it.
 
-    The words of `registration` and `authorization` are CML's, its dates have no zone and are UTC.
-    `wanted` is what somebody ordered: a licence, none, or (null) what the template says;
-    `wanted_product` and `token` are what a registration would take. `leak` says why a licence could
-    not be given back.
+    worker: Name of the worker.
+    licensed: Whether it is registered and authorized.
+    registered: Whether a registration is there.
+    registration: State of the registration in CML's word.
+    authorization: State of the authorization in CML's word.
+    product: Product that is registered.
+    node_capacity: Nodes that the licence allows.
+    running_nodes: Nodes that run there.
+    registration_expires: When the registration ends, as CML writes it; it names no zone and means UTC.
+    authorization_expires: When the authorization ends, as CML writes it.
+    smart_account: Smart account of the registration.
+    virtual_account: Virtual account of the registration.
+    renewed_at: When a renewal was last asked for.
+    leak: Why the licence could not be given back.
+    wanted: What somebody ordered: a licence, or none; null means what the template says.
+    wanted_product: Product that a registration would take.
+    token: Reference of the token that a registration would take.
+    order: What was asked last.
+    open: Whether that is still under way.
     """
 
     worker: str
