@@ -30,7 +30,7 @@ from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region
 from labfleet.resources.session import SessionPhase
-from labfleet.resources.worker import WorkerPhase
+from labfleet.resources.worker import LicenceStatus, WorkerPhase
 
 FILE = HERE.parents[1] / "src" / "labfleet" / "api" / "core" / "examples.json"
 LONGEST = 6000
@@ -85,6 +85,7 @@ def licences() -> Iterator[Step]:
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
     yield "DELETE", region, None
+    yield "POST", "/api/v1/workers/w6/renew-licence", {}
 
 
 def worker_verbs() -> Iterator[Step]:
@@ -218,7 +219,7 @@ class Recorder:
 def _short(value: Any) -> Any:
     """Return an answer with short lists, and without the secret that a new token has."""
     if isinstance(value, dict):
-        return {key: "lf_..." if key == "token" and each else _short(each)
+        return {key: "lf_..." if key == "token" and isinstance(each, str) else _short(each)
                 for key, each in value.items()}  # fmt: skip
     return [_short(each) for each in value[:FEW]] if isinstance(value, list) else value
 
@@ -259,13 +260,15 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     ask, world = Recorder(api), api.world
     async for _ in _kinds(ask):
         pass
-    for name in ("w2", "w5"):
+    for name in ("w2", "w5", "w6"):
         await world.make("Worker", name, {"template": "metal"})
     workers = {each: await world.services.objects.get(KINDS["Worker"].type, each, "default")
-               for each in ("w2", "w5")}  # fmt: skip
+               for each in ("w2", "w5", "w6")}  # fmt: skip
     machine = MachineStatus(id="i-0123456789abcdef2", state="running")
     ready = {"phase": WorkerPhase.READY, "summary": "running", "machine": machine}
     await world.status(workers["w2"], **ready)
+    licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
+    await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")
     for steps in (settings_and_tokens(), licences(), worker_verbs(), compatible()):
         for step in steps:

@@ -17,7 +17,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import conditions, topology
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import TERMINAL, Session, SessionAccess
+from labfleet.resources.session import Session, SessionAccess
 from labfleet.service.core import views
 from labfleet.service.verbs import lifecycle as verbs
 
@@ -483,25 +483,5 @@ def test_the_lab_carries_title_marker_and_the_given_ports() -> None:
                 ("serial:1",),
                 ("serial:2",),
             ]
-
-    play(story)
-
-
-def test_a_session_waits_for_an_effect_of_a_worker_out_of_reach_no_longer_than_its_call() -> None:
-    """An import of unknown outcome on a server that is cut off does not shut out a cancel."""
-
-    async def story() -> None:
-        async with world() as w:
-            await ready(w)
-            w.strike = lambda name, _: "hang-after" if name == "import_lab" else None
-            await w.session()
-            await w.until(lambda: w.hosts.labs_made == 1)
-            w.hosts.cut.add("w1")
-            await verbs.cancel(w.services, ADMIN, "s1", "default")
-            await w.until(w.in_phase("s1", "STOPPING"), hours=0.05)
-            assert w.get_session().status.phase not in TERMINAL
-            w.hosts.cut.clear()
-            w.strike = None
-            await nothing_left(w)
 
     play(story)

@@ -17,6 +17,7 @@ from cml_simulator.core.world import set_conditions
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.session import TERMINAL
 from labfleet.resources.worker import Worker
 from labfleet.service.reads.explain import explain
 from labfleet.service.verbs import lifecycle as verbs
@@ -254,5 +255,28 @@ def test_a_worker_that_is_looked_at_rarely_is_unreachable_in_time_too(poll: int)
             begun = w.clock.now()
             await w.until(lambda: w.get_worker().status.health == "Unreachable")
             assert (w.clock.now() - begun).total_seconds() <= 310
+
+    play(story)
+
+
+def test_a_session_waits_for_an_effect_of_a_worker_out_of_reach_no_longer_than_its_call() -> None:
+    """An import of unknown outcome on a server that is cut off does not shut out a cancel."""
+
+    async def story() -> None:
+        async with world() as w:
+            await two_workers(w)
+            w.strike = lambda name, _: "hang-after" if name == "import_lab" else None
+            await w.session()
+            await w.until(lambda: w.hosts.labs_made == 1)
+            w.hosts.cut.add("w1")
+            await verbs.cancel(w.services, ADMIN, "s1", "default")
+            await w.until(w.in_phase("s1", "STOPPING"), hours=0.05)
+            assert w.get_session().status.phase not in TERMINAL
+            w.hosts.cut.clear()
+            w.strike = None
+            await w.until(w.ended)
+            await w.until(lambda: w.hosts.labs_left() == [])
+            assert w.get_session().metadata.finalizers == ()
+            w.check()
 
     play(story)
