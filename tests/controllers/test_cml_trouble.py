@@ -18,6 +18,7 @@ from cml_simulator.core.licensing import AUTHORIZED_FOR, DAY
 from cml_simulator.core.server import Admission
 from labfleet.controllers.session import observer
 from labfleet.controllers.worker import observer as worker_look
+from labfleet.controllers.worker.address import address_of
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces.lab_host import Readiness
 from labfleet.rehearsal.worlds.cml import DirectHost
@@ -405,9 +406,7 @@ def test_what_a_boot_is_pinned_to_outlives_looks_without_an_answer(
             assert w.get_worker().status.cml.tls_fingerprint == "ab" * 32
             worker = w.get_worker()
             assert worker.spec.machine is not None
-            where = worker_look.address_of(
-                context(w), worker, worker.spec.machine, worker.status.machine
-            )
+            where = address_of(context(w), worker, worker.spec.machine, worker.status.machine)
             assert where is not None
             assert where.tls.fingerprint == "ab" * 32
 

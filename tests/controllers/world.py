@@ -65,20 +65,10 @@ MACHINE: dict[str, Any] = {
     "cml": {"adminPassword": {"env": "PASSWORD"}},
     "licence": {"token": {"env": "TOKEN"}},
 }
-CHANGES = frozenset(
-    [
-        "commit",
-        "launch",
-        "start",
-        "stop",
-        "terminate",
-        "register",
-        "deregister",
-        "import_lab",
-        "wipe",
-        "delete",
-    ]
-)
+CHANGES = frozenset([
+    "commit", "launch", "start", "stop", "terminate", "register", "deregister", "import_lab",
+    "wipe", "delete",
+])  # fmt: skip
 HOUR = 3600.0
 Strike = Callable[[str, int], str | None]
 
@@ -454,7 +444,10 @@ class World:
         for item in (await self.store.list("Worker")).items:
             stored = await self.services.objects.get(Worker, item.key.name, "default")
             held = None if stored is None else stored.status.effect
-            if kind == "stop" and held is not None and held.kind == "stop_labs":
+            named = {} if held is None else {held.kind: held.parameters}
+            if kind == "stop" and "stop_labs" in named:
+                return
+            if named.get("remove_lab") == {"lab": lab_id, "uid": marker}:
                 return
         self.wrong.append(f"{kind} of lab {lab_id} without an open effect")
 

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker import health as worker_health
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
+from labfleet.decisions.stray_labs import SeenLab
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
@@ -224,8 +225,11 @@ FULL = SystemStats(
 def test_what_no_look_renews_becomes_unknown() -> None:
     """All facts read from CML, after three looks without an answer; then every one is read anew."""
     line = Line()
-    seen: dict[str, Any] = {"licence": LicenceStatus(registration="COMPLETED", licensed=True)}
-    line.look(sample(stats=FULL), **seen)
+    seen: dict[str, Any] = {
+        "licence": LicenceStatus(registration="COMPLETED", licensed=True),
+        "strays": (SeenLab("l1", "u1"),),
+    }
+    line.look(sample(stats=FULL, labs_count=1), **seen)
     told = [name for name in worker_health.RENEWED_BY if line.fact(name)[0] not in {"", "Unknown"}]
     assert len(told) >= len(worker_health.RENEWED_BY) - 1
     for number in range(1, lifecycle.TOLERATED_CHECKS + 1):
@@ -234,7 +238,7 @@ def test_what_no_look_renews_becomes_unknown() -> None:
         assert all((line.fact(name) == ("Unknown", "NotRenewed")) is lapsed for name in told)
     assert line.fact("AcceptingLabs") == ("False", "Closed")
     assert worker_phases.closed_word(line.worker) == "Unreachable"
-    line.look(sample(stats=FULL), **seen)
+    line.look(sample(stats=FULL, labs_count=1), **seen)
     assert all(line.fact(name)[0] in {"True", "False"} for name in told)
     assert line.open
 

@@ -239,6 +239,17 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "owners are told where their labs are, as far as a setting says",
     )
     | {
+        f"/components/schemas/{place}": "labs that are no session's are known and told"
+        for place in (
+            "Deed/properties/kind",
+            "StrayLab",
+            "StrayLabs",
+            "Suspect/properties/kind",
+            "Worker/properties/status/default/strayLabs",
+            "WorkerStatus/properties/strayLabs",
+        )
+    }
+    | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"
         for name in ("cluster", "duration_seconds", "owner", "params")

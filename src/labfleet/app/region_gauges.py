@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import get_args
 
 from labfleet.app.metrics import Metrics, Sample
 from labfleet.decisions.lifecycle.worker import phases
@@ -11,7 +12,7 @@ from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import Clock
 from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
-from labfleet.resources.region import Region, RegionCondition
+from labfleet.resources.region import LeftKind, Region, RegionCondition
 from labfleet.service.kinds import indices, left_behind
 
 
@@ -67,7 +68,7 @@ def _add_garbage(metrics: Metrics, cache: Cache, clock: Clock) -> None:
         )
         regions = {each.name for each in cache.all(Region)} | {region for region, _ in counted}
         for region in sorted(regions):
-            for kind in ("instance", "volume", "address", "worker"):
+            for kind in get_args(LeftKind):
                 yield (region, kind), float(counted[region, kind])
 
     def leaks() -> Iterable[Sample]:
@@ -76,8 +77,8 @@ def _add_garbage(metrics: Metrics, cache: Cache, clock: Clock) -> None:
     metrics.gauge("labfleet_licence_leaks", "Licences that a person must free at Cisco.", (), leaks)
     metrics.gauge(
         "labfleet_garbage_suspects",
-        "What seems to belong to nobody: machines, volumes, addresses, and records of workers whose "
-        "machine is not shown.",
+        "What seems to belong to nobody: machines, volumes, addresses, labs, and records of workers "
+        "whose machine is not shown.",
         ("region", "kind"),
         suspects,
     )

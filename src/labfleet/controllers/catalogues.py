@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker.observer import address_of
+from labfleet.controllers.worker.address import address_of
 from labfleet.decisions import catalogues
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.controller import Again, Done

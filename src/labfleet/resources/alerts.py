@@ -223,6 +223,26 @@ _ROWS = (
         fix="Drain the worker, then restart it: CML cleans up when it starts.",
     ),
     Alert(
+        condition=WorkerCondition.STRAY_LABS,
+        cause="Labs that we started belong to no session of this store, as after restoring a backup "
+        "older than they are. Nobody can reach them by Labfleet, and they hold capacity.",
+        command="labfleet describe worker NAME",
+        fix="Save in CML what somebody needs and take the first line of that lab's notes away, which "
+        "makes it somebody's own; `labfleet resume` lets the others be removed after their grace.",
+        by_reason={
+            WorkerReason.SHARED_SERVER: (
+                (
+                    "Labs with Labfleet's marker belong to no session of this store: they were left "
+                    "by a restore, or are another installation's that has the same server."
+                ),
+                (
+                    "Nothing is removed on a server that we did not launch. Find out whose they are, then "
+                    "stop, wipe and delete in CML what is nobody's."
+                ),
+            ),
+        },
+    ),
+    Alert(
         condition=WorkerCondition.MAINTENANCE_MODE,
         severity="info",
         cause="Somebody switched CML into maintenance mode.",

@@ -21,7 +21,7 @@ SUSPECTS_KEPT = 200
 DEEDS_KEPT = 50
 OUTSIDE_KEPT = 1000
 
-LeftKind = Literal["instance", "volume", "address", "worker"]
+LeftKind = Literal["instance", "volume", "address", "worker", "lab"]
 
 
 class RegionReason(Reason):
@@ -66,7 +66,8 @@ class RegionCondition(ConditionType):
 class Suspect(Record, frozen=True, kw_only=True):
     """Something that seems left behind: since when this leader sees it, why, what comes next.
 
-    `worker`: a record whose instance is not there.
+    `worker`: a record whose instance is not there; `lab`: one of ours on the worker `name` that is
+    no session's.
 
     kind: What it is.
     id: The provider's name for it, or the worker's name.

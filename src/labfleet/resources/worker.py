@@ -334,6 +334,36 @@ class LimitStatus(Record, frozen=True, kw_only=True):
     held_since: datetime | None = None
 
 
+class StrayLab(Record, frozen=True, kw_only=True):
+    """A lab on the server with our marker that is no session's which still runs.
+
+    id: CML's name for the lab.
+    uid: Identity of the session that its marker names.
+    since: When it was first seen.
+    tried: When its removal last failed.
+    refused: Why it failed, in CML's words.
+    """
+
+    id: str
+    uid: str
+    since: datetime
+    tried: datetime | None = None
+    refused: str = ""
+
+
+class StrayLabs(Record, frozen=True, kw_only=True):
+    """What is left of sessions that this store does not know, as after restoring a backup.
+
+    labs: The next of them to be removed.
+    count: How many there are.
+    held: What they hold, as far as nodes and their definitions tell; `capacity` is without it.
+    """
+
+    labs: tuple[StrayLab, ...] = ()
+    count: int = 0
+    held: Amounts = Amounts()
+
+
 class WorkerStatus(Record, frozen=True, kw_only=True):
     """What was observed of a worker.
 
@@ -356,6 +386,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     provisioning_ended_at: When that machine ran, or was given up.
     failed_check_at: When a check of CML last failed; told while checks fail.
     last_health_check_at: When CML was last asked, well or not, worked out at each reading.
+    stray_labs: Labs with our marker that are no session's.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
     attempt: Counts launches; part of the client token.
@@ -383,6 +414,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     capacity: Amounts | None = None
     allocation: Allocation | None = None
     foreign_ports: tuple[str, ...] = ()
+    stray_labs: StrayLabs = StrayLabs()
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None

@@ -49,6 +49,7 @@ class WorkerReason(Reason):
     LAUNCH_REFUSED = "LaunchRefused", "The provider refused the request for good."
     LAUNCH_TIMEOUT = "LaunchTimeout", "No running instance within limits.launch."
     LEFT = "Left", "It went on to another phase."
+    LEFT_BEHIND = "LeftBehind", "The session is not in this store, or has ended."
     LICENCE_REFUSED = "LicenceRefused", "The licence cloud refused the registration."
     LICENCE_TIMEOUT = "LicenceTimeout", "Not licensed within limits.licence."
     LICENCE_UNKNOWN = "LicenceUnknown", "CML answers, but not what its licence is."
@@ -61,6 +62,7 @@ class WorkerReason(Reason):
     NO_LICENCE = "NoLicence", "It is to run without a licence."
     NO_MACHINE = "NoMachine", "Its spec names no machine."
     NO_ORPHANS = "NoOrphans", "CML knows every machine that runs on the host."
+    NO_STRAYS = "NoStrays", "They are gone, or their sessions are known again."
     NO_SUCH_INSTANCE = "NoSuchInstance", "The instance that it was found by does not exist."
     NOT_ALLOWED = "NotAllowed", "Our credentials may not make the call that the message names."
     NOT_ADOPTED = "NotAdopted", "Discovery found it; nobody has adopted it."
@@ -106,6 +108,10 @@ class WorkerReason(Reason):
     SESSIONS_RUNNING = "SessionsRunning", "Sessions are left; the message has the deadline."
     SET = "Set", "CML took the wanted value."
     SETTLED = "Settled", "What somebody else did is over or was taken back."
+    SHARED_SERVER = (
+        "SharedServer",
+        "A server that we did not launch: another installation may use it too.",
+    )
     SOON = "Soon", "The date is near."
     SPOT_INTERRUPTION = "SpotInterruption", "The provider takes the machine back in two minutes."
     STARTED = "Started", "Somebody else started the instance."
@@ -308,6 +314,14 @@ class WorkerCondition(ConditionType):
         R.NOT_RENEWED,
         R.NO_ORPHANS,
         R.ORPHANS,
+    )
+    STRAY_LABS = (
+        "StrayLabs",
+        "Labs with our marker run there that belong to no session; capacity is less.",
+        R.LEFT_BEHIND,
+        R.NOT_RENEWED,
+        R.NO_STRAYS,
+        R.SHARED_SERVER,
     )
     DISK_ALMOST_FULL = (
         "DiskAlmostFull",

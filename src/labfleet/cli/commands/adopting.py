@@ -84,7 +84,7 @@ def _sent(call: Call, path: str, body: dict[str, Any], space: str) -> Any:
 @click.command("garbage", short_help="Show what seems left behind and what happens next.")
 @connected
 def garbage(call: Call) -> int:
-    """Show machines, volumes and addresses without owner, what happens next, and what was ended."""
+    """Show machines, volumes, addresses and labs without owner, what happens next, and what was ended."""
     found = call.api.get("/api/v1/fleet/garbage")
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(found, "")

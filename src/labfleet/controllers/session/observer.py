@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker.observer import address_of
+from labfleet.controllers.worker.address import address_of
 from labfleet.decisions import reach
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.worker import stray_labs
+from labfleet.controllers.worker.address import address_of
 from labfleet.controllers.worker.inventory import Inventory
-from labfleet.controllers.worker.observer import EXPANDABLE, address_of
+from labfleet.controllers.worker.observer import EXPANDABLE
 from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions import parking
 from labfleet.decisions.lifecycle.worker import licence_orders
@@ -55,6 +57,7 @@ class Actions:
             "telemetry": self._telemetry,
             "claim": self._claim,
             "tags": self._tags,
+            "remove_lab": self._remove_lab,
         }
         effect = worker.status.effect
         if effect is None:
@@ -187,6 +190,10 @@ class Actions:
         for lab in await host.labs():
             if lab.state == "STARTED":
                 await host.stop(lab.id)
+        return Answer()
+
+    async def _remove_lab(self, worker: Worker, machine: Machine) -> Answer:
+        await stray_labs.remove(self.context, worker, self._host(worker, machine))
         return Answer()
 
     def _host(self, worker: Worker, machine: Machine) -> LabHost:

@@ -12,6 +12,7 @@ import msgspec
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker.act import DEADLINE, Actions
 from labfleet.controllers.worker.launch import Launcher
+from labfleet.decisions import stray_labs
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import Step, WorkerObservation
 from labfleet.kernel import errors
@@ -48,11 +49,12 @@ class Calls:
         if step.action == "launch" and seen.offer is not None:
             before = msgspec.structs.replace(worker, status=step.status)
             return self._launcher.intent(before, seen.offer)
-        return (
-            None
-            if step.action is None
-            else self._context.effects.open(step.action, deadline=DEADLINE)
-        )
+        if step.action is None:
+            return None
+        named: dict[str, str] = {}
+        if step.action == "remove_lab":
+            named = stray_labs.parameters(step.status.stray_labs)
+        return self._context.effects.open(step.action, deadline=DEADLINE, parameters=named)
 
     async def make(self, worker: Worker, machine: Machine, effect: Effect) -> None:
         """Make the call whose intent is stored, and keep its answer for the next step.

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker import observer
 from labfleet.decisions import idle
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
@@ -87,7 +86,7 @@ class IdleObserver:
             where = (
                 None
                 if machine is None
-                else observer.address_of(self.context, worker, machine, worker.status.machine)
+                else address.address_of(self.context, worker, machine, worker.status.machine)
             )
         except errors.LabfleetError as problem:
             gaps.append(("telemetry", f"{problem.reason}: {problem.message}"[:200]))

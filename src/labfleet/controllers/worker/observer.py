@@ -16,11 +16,13 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.worker import console, measure
+from labfleet.controllers.worker.address import address_of, pinned
 from labfleet.controllers.worker.described import checked, machine_status
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
+from labfleet.controllers.worker.stray_labs import StrayLabs
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_numbers, reach
+from labfleet.decisions import ledger, port_numbers, stray_labs
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -29,12 +31,13 @@ from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
-from labfleet.interfaces.lab_host import HostAddress, LabHost, NodeState
+from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, providers, refs
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.machine import Machine, MachineStatus, TlsSettings
+from labfleet.resources.machine import Machine, MachineStatus
+from labfleet.resources.meta import Key
 from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, LicenceStatus, Worker, WorkerPhase
@@ -63,6 +66,11 @@ class WorkerObserver:
     inventory: Inventory
     launcher: Launcher
     tagger: Tagger
+    strays: StrayLabs
+
+    def forget(self, key: Key) -> None:
+        """Forget a worker that is gone."""
+        self.strays.forget(key)
 
     async def at(self, worker: Worker, call: Call | None = None) -> WorkerObservation:
         """Return what can be seen of a worker now; never raises for errors of EC2 or CML.
@@ -236,7 +244,7 @@ class WorkerObserver:
             ready=readiness.stage == "ready",
             stage=readiness.stage,
             # A look without an answer must not forget what this boot is pinned to.
-            tls_fingerprint=readiness.tls_fingerprint or _pinned(worker, where.boot),
+            tls_fingerprint=readiness.tls_fingerprint or pinned(worker, where.boot),
             product_uuid=known.product_uuid,
             hostname=known.hostname,
             labs=known.labs,
@@ -293,11 +301,14 @@ class WorkerObserver:
         if nodes is not None:
             cml = msgspec.structs.replace(cml, labs=sample.labs_count)
             seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
+            strays = await self.strays.seen(worker, host, nodes)
+            seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))
+        known = stray_labs.real(worker.status.capacity, worker.status.stray_labs)
         return replace(
             seen,
             cml=cml,
             licence=None if licence is None else licence_status(licence),
-            capacity=capacity_of(machine, stats, licence, worker.status.capacity),
+            capacity=capacity_of(machine, stats, licence, known),
             samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
             duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
@@ -393,35 +404,6 @@ def licence_status(found: Licensing) -> LicenceStatus:
         registered=found.registered,
         licensed=found.licensed,
         expires=found.expires,
-    )
-
-
-def _pinned(worker: Worker, boot: str) -> str | None:
-    """Return the certificate that was accepted first in this boot; None before there was one."""
-    known = worker.status.cml
-    return known.tls_fingerprint if known.boot == boot else None
-
-
-def address_of(
-    context: Context, worker: Worker, machine: Machine, shown: MachineStatus
-) -> HostAddress | None:
-    """Return the address of the worker's CML in this boot, or None without one.
-
-    Addresses, logins and first-seen certificates belong to one boot (facts/aws.md#boot-facts).
-    """
-    base = reach.cml_url(machine, shown)
-    if base is None:
-        return None
-    boot = "external" if shown.id is None else f"{shown.id}@{shown.launched}"
-    known = _pinned(worker, boot)
-    tls = machine.cml.tls
-    return HostAddress(
-        worker=worker.key.label,
-        base_url=base,
-        boot=boot,
-        username=machine.cml.admin_username,
-        password=context.secrets.resolve(machine.cml.admin_password),
-        tls=TlsSettings(mode=tls.mode, fingerprint=tls.fingerprint or known, ca_file=tls.ca_file),
     )
 
 

@@ -17,6 +17,7 @@ from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
+from labfleet.controllers.worker.stray_labs import StrayLabs
 from labfleet.controllers.worker.tagger import Tagger
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import idle_rule
@@ -42,7 +43,7 @@ class WorkerController:
         self._series = series
         launcher, tagger = Launcher(context), Tagger(context, inventory)
         self._calls = Calls(context, launcher, Actions(context, inventory, tagger))
-        self._look = WorkerObserver(context, inventory, launcher, tagger)
+        self._look = WorkerObserver(context, inventory, launcher, tagger, StrayLabs(context))
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take a step for the worker of this key, and further ones while calls are answered.
@@ -61,6 +62,7 @@ class WorkerController:
 
     async def _forget(self, key: Key) -> None:
         self._calls.forget(key)
+        self._look.forget(key)
         await self.context.hosts.forget(key.label)
         self.context.samples.forget(key)
         await self._series.drop_series([key.path])
@@ -117,6 +119,7 @@ class WorkerController:
             status = msgspec.structs.replace(status, effect=effect)
         reason = step.reason or status.message or status.phase
         kept = leaks.writes(self.context, stored, status)
+        asked = guards.of(self.context, stored, step.guard)
         if step.changed is None:
             return await self.context.record(
                 stored,
@@ -124,11 +127,11 @@ class WorkerController:
                 finalizers=step.finalizers,
                 actor=step.actor,
                 reason=reason,
-                writes=kept,
+                writes=(*kept, *asked.writes),
+                preconditions=asked.preconditions,
             )
         metadata = replace(step.changed.metadata, finalizers=step.finalizers)
         changed = replace(step.changed, metadata=metadata, status=status)
-        asked = guards.of(self.context, stored, step.guard)
         return (
             await self.context.write(
                 changed,

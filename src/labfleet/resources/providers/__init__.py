@@ -39,7 +39,8 @@ class Provider:
     `region` and `machine` are what its regions and machines are called, each with an example.
     `place` and `types` are the fields of its settings that a table of templates shows,
     `instead` pairs of fields of which a body may have one. `tagged` machines have tags that other
-    programs see and set too. `words` say what its codes mean.
+    programs see and set too. `words` say what its codes mean. `makes`: a launched machine is new, so
+    that all on it is ours; else it is a server that was there before.
     """
 
     settings: type[Any]
@@ -53,6 +54,7 @@ class Provider:
     place: str
     types: str
     tagged: bool
+    makes: bool
     words: Words = Words()
     instead: tuple[tuple[str, str], ...] = ()
 
@@ -71,6 +73,7 @@ PROVIDERS: Mapping[str, Provider] = {
         types="instanceTypes",
         tagged=True,
         words=aws_words.WORDS,
+        makes=True,
         instead=(("amiId", "amiNamePattern"), ("amiNamePattern", "amiId")),
     ),
     "static": Provider(
@@ -85,6 +88,7 @@ PROVIDERS: Mapping[str, Provider] = {
         place="site",
         types="servers",
         tagged=False,
+        makes=False,
     ),
 }
 

@@ -171,6 +171,11 @@ def _absent(worker: Worker) -> Iterable[bool]:
     return () if ended or worker.status.machine.absent_since is None else (True,)
 
 
+def _stray(worker: Worker) -> Iterable[bool]:
+    ended = worker.status.phase is WorkerPhase.TERMINATED
+    return () if ended or not worker.status.stray_labs.count else (True,)
+
+
 def _outside(worker: Worker) -> Iterable[str]:
     """Return the region of a machine that others ended, or that is not there."""
     told = conditions.find(worker.status.conditions, WorkerCondition.EXTERNAL_CHANGE)
@@ -203,6 +208,8 @@ WORKERS_OF_REGION = Index(Worker, "region", _region_of)
 """By the region of their machine; ended ones too, since garbage may be left there."""
 WORKERS_ABSENT = Index(Worker, "absent", _absent)
 """Those not terminated whose machine the provider did not show at the last look."""
+WORKERS_STRAY = Index(Worker, "stray", _stray)
+"""Those with labs of ours on their server that are no session's."""
 WORKERS_OUTSIDE = Index(Worker, "outside", _outside)
 """By region those whose machine others ended, or which the provider did not show."""
 WORKERS_ENDED = Index(Worker, "ended", _worker_ended)

@@ -2,10 +2,12 @@
 
 Suspects of garbage collection stand in their region's record. Of a worker whose machine the
 provider does not show, the record is the suspect, until it is confirmed that others ended it.
+Labs of ours that are no session's stand in the record of the worker on whose server they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from labfleet.decisions import garbage
@@ -44,6 +46,11 @@ def suspects(cache: Cache, now: datetime) -> tuple[LeftBehind, ...]:
         for each in cache.by(indices.WORKERS_ABSENT, True)
         if not garbage.vanished(each, now)
     ]
+    found += [
+        LeftBehind(region=_region(each), suspect=suspect, age_seconds=_age(suspect, now))
+        for each in cache.by(indices.WORKERS_STRAY, True)
+        for suspect in _labs(each)
+    ]
     return tuple(found)
 
 
@@ -56,7 +63,7 @@ def _age(suspect: Suspect, now: datetime) -> int:
 
 
 def _absent(worker: Worker, now: datetime) -> LeftBehind:
-    machine, since = worker.spec.machine, worker.status.machine.absent_since or now
+    since = worker.status.machine.absent_since or now
     told = conditions.find(worker.status.conditions, WorkerCondition.CML_READY)
     answers = told is not None and told.status == "True" and worker.status.cml.ready is True
     suspect = Suspect(
@@ -67,5 +74,19 @@ def _absent(worker: Worker, now: datetime) -> LeftBehind:
         why="EC2 does not show its instance",
         next="nothing while its CML answers" if answers else "ended when EC2 says so again",
     )
-    region = "" if machine is None else machine.provider.region
-    return LeftBehind(region=region, suspect=suspect, age_seconds=_age(suspect, now))
+    return LeftBehind(region=_region(worker), suspect=suspect, age_seconds=_age(suspect, now))
+
+
+def _labs(worker: Worker) -> Iterator[Suspect]:
+    told = conditions.find(worker.status.conditions, WorkerCondition.STRAY_LABS)
+    then = "" if told is None else told.message.partition("; ")[2]
+    for lab in worker.status.stray_labs.labs:
+        why = f"its session {lab.uid} is not in this store, or has ended"
+        yield Suspect(
+            kind="lab", id=lab.id, name=worker.key.label, since=lab.since, why=why, next=then
+        )
+
+
+def _region(worker: Worker) -> str:
+    machine = worker.spec.machine
+    return "" if machine is None else machine.provider.region

@@ -44,6 +44,7 @@ RULES = KindRules(
         indices.WORKERS_SINGLE,
         indices.WORKERS_OF_REGION,
         indices.WORKERS_ABSENT,
+        indices.WORKERS_STRAY,
         indices.WORKERS_OUTSIDE,
         indices.WORKERS_ENDED,
     ),

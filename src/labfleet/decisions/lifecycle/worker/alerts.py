@@ -35,6 +35,7 @@ OF_A_BOOT = (
     WorkerCondition.CML_HEALTHY,
     WorkerCondition.MAINTENANCE_MODE,
     WorkerCondition.ORPHANS_ON_HOST,
+    WorkerCondition.STRAY_LABS,
     WorkerCondition.TELEMETRY_COMPLETE,
 )
 OF_A_MACHINE = (

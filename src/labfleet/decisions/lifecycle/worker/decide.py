@@ -31,6 +31,7 @@ from labfleet.decisions.lifecycle.worker import (
     outside,
     phases,
     settle,
+    strays,
     up,
 )
 from labfleet.decisions.lifecycle.worker.draft import (
@@ -70,6 +71,7 @@ def decide(worker: Worker, seen: WorkerObservation, now: datetime) -> Step:
         # The look may be older than the call; what comes next begins from a look of its own.
         again = step.again if step.action == called.kind else SOON
         step = msgspec.structs.replace(step, action=None, again=again)
+    step = strays.guarded(step)
     if draft.answer.note:
         reason = f"{step.reason or step.status.message or step.status.phase}; {draft.answer.note}"
         step = msgspec.structs.replace(step, reason=reason)

@@ -23,6 +23,7 @@ from labfleet.resources.worker import (
     CmlStatus,
     Health,
     LicenceStatus,
+    StrayLabs,
 )
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -193,7 +194,7 @@ def _forget_machine(draft: Draft) -> None:
     kept = LicenceStatus(order=draft.status.licence.order)
     draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=kept, conditions=())
     draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
-    draft.set(ready_since=None, empty_since=None)
+    draft.set(ready_since=None, empty_since=None, stray_labs=StrayLabs())
 
 
 def _gave_up(draft: Draft) -> bool:

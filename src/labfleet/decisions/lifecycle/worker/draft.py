@@ -11,11 +11,12 @@ from typing import Literal
 
 import msgspec
 
-from labfleet.decisions import provider
+from labfleet.decisions import provider, stray_labs
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
 from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
+from labfleet.decisions.stray_labs import SeenLab
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
@@ -38,7 +39,7 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 P = WorkerPhase
 Action = Literal[
     "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
-    "telemetry", "claim", "tags",
+    "telemetry", "claim", "tags", "remove_lab",
 ]  # fmt: skip
 
 ABSENCE_PATIENCE = timedelta(seconds=70)
@@ -86,7 +87,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     of them that was refused a short time ago. `provider` None: it was not asked anything;
     `checks_asked` False: people switched its checks off. `server_silent` are the seconds since CML
     last answered, once this look was over. `trouble` says why something could not be looked at.
-    `idle` is what a look for the idle rule found.
+    `idle` is what a look for the idle rule found. `strays` are the labs with our marker that are
+    no session's.
     """
 
     machine: MachineStatus | None = None
@@ -99,6 +101,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     offer: Offer | None = None
     capacity: Amounts | None = None
     foreign_ports: tuple[str, ...] | None = None
+    strays: tuple[SeenLab, ...] | None = None
+    stray_rules: stray_labs.Rules = stray_labs.Rules()
     sessions: int = 0
     has_token: bool = False
     wanted_nodes: int | None = None
@@ -325,10 +329,18 @@ def note_server(draft: Draft) -> None:
                 seen.licence, leak=known.leak, renewed_at=known.renewed_at, order=known.order
             )
         )
-    if seen.capacity is not None:
-        draft.set(capacity=seen.capacity)
+    _note_capacity(draft)
     if seen.foreign_ports is not None:
         draft.set(foreign_ports=seen.foreign_ports)
+
+
+def _note_capacity(draft: Draft) -> None:
+    """Record the capacity without what stray labs hold, so that it is offered to nobody."""
+    seen, before = draft.seen, draft.status.stray_labs
+    real = seen.capacity or stray_labs.real(draft.status.capacity, before)
+    found = before if seen.strays is None else stray_labs.note(before, seen.strays, draft.now)
+    offered, noted = stray_labs.offered(real, found)
+    draft.set(capacity=offered, stray_labs=noted)
 
 
 STAGE_REASONS = {

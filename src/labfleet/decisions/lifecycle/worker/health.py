@@ -77,6 +77,7 @@ RENEWED_BY: dict[WorkerCondition, Callable[[Sample], bool]] = {
     WorkerCondition.DISK_ALMOST_FULL: lambda each: vitals.fullest_disk(each) is not None,
     WorkerCondition.CPU_HIGH: lambda each: vitals.cml_cpu(each)[0] is not None,
     WorkerCondition.MEMORY_HIGH: lambda each: vitals.cml_memory(each)[0] is not None,
+    WorkerCondition.STRAY_LABS: lambda each: each.labs_count is not None,
     WorkerCondition.ORPHANS_ON_HOST: lambda each: (
         each.stats is not None and each.stats.running_orphans is not None
     ),

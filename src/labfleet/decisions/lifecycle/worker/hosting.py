@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle.worker import health as worker_health
-from labfleet.decisions.lifecycle.worker import licence_orders, phases
+from labfleet.decisions.lifecycle.worker import licence_orders, phases, strays
 from labfleet.decisions.lifecycle.worker.draft import (
     SOON,
     TOLERATED_CHECKS,
@@ -71,6 +71,7 @@ def hosting(draft: Draft) -> Step:
     """Update health, licence and emptiness; drain when requested."""
     note_server(draft)
     worker_health.note(draft)
+    strays.note(draft)
     _check_health(draft)
     _check_capacity(draft)
     if seen_twice(draft):
@@ -95,6 +96,7 @@ def hosting(draft: Draft) -> Step:
     # Not of a server that does not answer: its failed looks are counted, a poll apart.
     soon = _answers(draft) and licence_orders.under_way(draft)
     again = min(_next_look(draft), ORDER_SECONDS) if soon else _next_look(draft)
+    again = min(again, strays.AGAIN) if chore == strays.REMOVE else again
     if seen.sessions > 0:
         return draft.go(P.ACTIVE, f"hosts {_sessions(seen.sessions)}", again=again, do=chore)
     return draft.go(resting(draft), "ready", again=again, do=chore)
@@ -114,7 +116,7 @@ def _answers(draft: Draft) -> bool:
 
 
 def _chore(draft: Draft, order: Action | None) -> Action | None:
-    """Return a chore for a server that answers: the telemetry opt-in, or a call for its licence."""
+    """Return a chore for a server that answers: its telemetry, its licence, a stray lab."""
     machine, licence = draft.worker.spec.machine, draft.status.licence
     if machine is None or not _answers(draft):
         return None
@@ -129,7 +131,7 @@ def _chore(draft: Draft, order: Action | None) -> Action | None:
     asked = licence.renewed_at
     if expiring and draft.licence_held and (asked is None or draft.now - asked >= RENEW_EVERY):
         return "renew"
-    return None
+    return strays.REMOVE if strays.removable(draft) else None
 
 
 def _check_capacity(draft: Draft) -> None:
@@ -181,6 +183,7 @@ def draining(draft: Draft) -> Step:
     """Wait for the sessions to end; then stop, stay drained, or host again when cancelled."""
     note_server(draft)
     worker_health.note(draft)
+    strays.note(draft)
     _check_health(draft)
     seen, drain = draft.seen, draft.worker.spec.drain
     if not phases.drain_wanted(draft.worker):

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
+from labfleet.decisions import stray_labs
 from labfleet.decisions.lifecycle.worker import licence_orders, limits
 from labfleet.decisions.lifecycle.worker.calls import MISMATCH, Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import SOON, Draft, P, Step
@@ -42,7 +43,7 @@ def settle(draft: Draft) -> Step | None:
     draft.set(effect=None)
     problem = call.answer.problem
     if problem is not None and not isinstance(problem, errors.Gone):
-        return _failed(draft, effect.kind, problem)
+        return _failed(draft, effect, problem)
     if call.state == "over" and effect.kind == "deregister":
         _doubt_licence(draft)
     if call.state == "answered":
@@ -161,8 +162,9 @@ def _not_provisioned(draft: Draft, problem: errors.LabfleetError, told: str) -> 
 # --- every other call --------------------------------------------------------------------
 
 
-def _failed(draft: Draft, kind: str, problem: errors.LabfleetError) -> Step:
+def _failed(draft: Draft, effect: Effect, problem: errors.LabfleetError) -> Step:
     """Say why the call failed, so that the next try is a new one."""
+    kind = effect.kind
     if kind == "start" and isinstance(problem, errors.OutOfCapacity | errors.QuotaExceeded):
         return _start_refused(draft, problem)
     if kind == "tags":
@@ -175,8 +177,19 @@ def _failed(draft: Draft, kind: str, problem: errors.LabfleetError) -> Step:
             "Unknown" if quiet else "True",
             WorkerReason.CHECK_FAILED if quiet else WorkerReason.ANSWERING,
         )
+    if kind == "remove_lab":
+        return _left(draft, effect, problem)
     draft.set(message=f"{kind}: {problem.message}"[:500])
     return draft.unchanged(again=SOON, reason=f"{kind} failed: {problem.reason}", problem=problem)
+
+
+def _left(draft: Draft, effect: Effect, problem: errors.LabfleetError) -> Step:
+    """Note that a stray lab could not be removed: it waits anew, and nothing waits for it."""
+    if problem.reason not in UNTRIED and not isinstance(problem, errors.Conflict):
+        lab, told = effect.parameters["lab"], problem.message
+        before = draft.status.stray_labs
+        draft.set(stray_labs=stray_labs.failed(before, lab, told, draft.now))
+    return draft.unchanged(again=draft.seen.poll)
 
 
 def _start_refused(draft: Draft, problem: errors.LabfleetError) -> Step:
