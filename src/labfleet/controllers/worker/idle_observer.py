@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.worker import address
 from labfleet.decisions import idle
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
