@@ -90,7 +90,7 @@ def cluster() -> dict[str, Any]:
 
 
 def _lab(title: str, nodes: list[tuple[str, str, list[str]]]) -> str:
-    """Return a topology of these (label, definition, tags), joined in a line."""
+    """Return a topology of these (label, definition, tags), linked one to the next."""
     lines = ["lab:", f"  title: {title}", "  version: 0.3.0", '  description: ""', '  notes: ""']
     lines.append("nodes:")
     for number, (label, definition, tags) in enumerate(nodes):
@@ -98,8 +98,8 @@ def _lab(title: str, nodes: list[tuple[str, str, list[str]]]) -> str:
             f"  - id: n{number}",
             f"    label: {label}",
             f"    node_definition: {definition}",
-            f"    x: {number * 120}",
-            "    y: 0",
+            f"    x: {number % 20 * 120}",
+            f"    y: {number // 20 * 120}",
             f"    tags: [{', '.join(chr(34) + tag + chr(34) for tag in tags)}]",
             "    interfaces:",
             "      - {id: i0, label: if0, slot: 0, type: physical}",
