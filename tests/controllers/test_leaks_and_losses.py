@@ -16,8 +16,8 @@ from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.service.verbs import settings_verbs
 
 OF_THE_RECORD = {
-    "phase_since", "limit", "conditions", "idle", "console", "attempt", "message", "errors",
-    "observed_generation",
+    "phase_since", "limit", "provisioning_started_at", "provisioning_ended_at", "conditions", "idle",
+    "console", "attempt", "message", "errors", "observed_generation",
 }  # fmt: skip
 """What a worker's status keeps when it begins anew with another machine: none of it is a size or
 a reading of the lost one, but its console text, which tells why it was lost."""
