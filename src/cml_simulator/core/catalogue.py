@@ -133,14 +133,20 @@ def simplified(name: str) -> dict[str, Any]:
 
 @cache
 def image_definition(name: str) -> dict[str, Any]:
-    """Return one image definition."""
+    """Return one image definition of the stock."""
+    body = uploaded(name, IMAGES[name])
+    return {**body, "description": f"Reference image {name}", "read_only": True}
+
+
+def uploaded(name: str, kind: str) -> dict[str, Any]:
+    """Return an image definition as somebody uploads it."""
     return {
         "id": name,
-        "node_definition_id": IMAGES[name],
+        "node_definition_id": kind,
         "label": name,
-        "description": f"Reference image {name}",
+        "description": f"Image {name}",
         "disk_image": f"{name}.qcow2",
-        "read_only": True,
+        "read_only": False,
         "ram": None,
         "cpus": None,
         "cpu_limit": None,

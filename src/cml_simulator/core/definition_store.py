@@ -3,7 +3,7 @@
 All servers share the stock (`definitions`, `catalogue`); a store holds only the differences.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +51,12 @@ class DefinitionStore:
     loose: set[str] = field(default_factory=set)
     loose_images: set[str] = field(default_factory=set)
     dropped: dict[str, int] = field(default_factory=dict)
+
+    def upload(self, images: Mapping[str, str]) -> None:
+        """Add image definitions (id -> node definition), but for those that are there."""
+        for name, kind in images.items():
+            if self.image(name) is None:
+                self.images[name] = catalogue.uploaded(name, kind)
 
     def stock(self, name: str) -> bool:
         """Whether a stock node definition is still there, in a release that has it."""

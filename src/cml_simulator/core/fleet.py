@@ -21,7 +21,11 @@ LISTENING = {BootStage.BAD_GATEWAY, BootStage.NOT_READY, BootStage.READY}
 
 @dataclass(slots=True)
 class Fleet:
-    """Every server ever created here; destroyed ones stay as tombstones."""
+    """Every server ever created here; destroyed ones stay as tombstones.
+
+    `images` are image definitions that each new server has beside the stock's, as one uploads them:
+    id -> node definition.
+    """
 
     rng: Rng
     password: str = field(repr=False)
@@ -35,6 +39,7 @@ class Fleet:
     unbound: dict[str, str] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     boots: int = 0
+    images: dict[str, str] = field(default_factory=dict)
 
     def address_of(self, server: Server) -> str | None:
         """Return the present address; None while it is off."""
@@ -75,6 +80,7 @@ def create(
     )
     config = Config(identity, machine or Machine(), rules or Rules(), profile or Profile())
     server = world.create_server(config, fleet.rng, fleet.cloud, password or fleet.password)
+    server.definition_store.upload(fleet.images)
     fleet.servers[server.id] = server
     return server
 

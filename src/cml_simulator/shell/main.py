@@ -46,6 +46,7 @@ class Options:
     over_licence: str = "queue"
     unknown_definition: str = "refuse"
     rule: tuple[str, ...] = ()
+    image: tuple[str, ...] = ()
 
 
 def _rng(options: Options) -> random.Random:
@@ -60,7 +61,7 @@ async def serve(options: Options, stop: asyncio.Event) -> None:
     from cml_simulator.shell.tls import self_signed
 
     clock = ScaledClock(options.epoch, options.speed)
-    world = Fleet(_rng(options), options.password, options.cml_port)
+    world = Fleet(_rng(options), options.password, options.cml_port, images=images_of(options))
     control = ControlApp(world, clock)
     tls = None if options.http else self_signed()
     app = CmlApp(world, clock, asyncio.sleep, None if options.fleet else control)
@@ -105,6 +106,17 @@ def rules_of(options: Options) -> Rules:
         return msgspec.convert(values, Rules)
     except msgspec.ValidationError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def images_of(options: Options) -> dict[str, str]:
+    """Return the image definitions of the command line: id -> node definition."""
+    found = {}
+    for text in options.image:
+        name, _, kind = text.partition("=")
+        if not name or not kind:
+            raise click.BadParameter(f"IMAGE=NODE_DEFINITION is expected, not {text}")
+        found[name] = kind
+    return found
 
 
 def _one_server(world: Fleet, options: Options, now: float) -> None:
@@ -159,6 +171,11 @@ async def _run(options: Options) -> None:
 )
 @click.option(
     "--rule", multiple=True, help="KEY=VALUE of the simulator's rules (core/profile.py); repeats."
+)
+@click.option(
+    "--image",
+    multiple=True,
+    help="ID=NODE_DEFINITION of an image that each server has beside the stock's; repeats.",
 )
 @click.option(
     "--over-licence",

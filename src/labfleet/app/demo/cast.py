@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labfleet.kernel import ids
+from labfleet.kernel import errors, ids
+from labfleet.resources import topology as topologies
 
 LIMIT = 4 * 2**20
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
@@ -154,6 +157,20 @@ def labs_of(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
         except (OSError, UnicodeDecodeError) as problem:
             unreadable[name] = str(problem)
     return found, unreadable
+
+
+def images_of(labs: Mapping[str, str]) -> dict[str, str]:
+    """Return the image definitions that labs name, with the node definition of each.
+
+    Those of an own CML are uploaded there; the demo's servers have them too, as theirs would.
+    """
+    found: dict[str, str] = {}
+    for text in labs.values():
+        with contextlib.suppress(errors.Invalid):  # told when it is applied
+            for node in topologies.parse(text).nodes:
+                if node.image_definition is not None:
+                    found[node.image_definition] = node.node_definition
+    return found
 
 
 def definition(name: str, topology: str, *, minutes: int) -> dict[str, Any]:

@@ -90,9 +90,11 @@ class Play:
         self.cml_port = kept.keep()
         password = secrets.token_urlsafe(12)
         ports = ["--port", "0", "--cml-port", str(self.cml_port)]
+        named = {} if plan.labs is None else casts.images_of(casts.labs_of(plan.labs)[0])
+        images = [f"--image={name}={kind}" for name, kind in sorted(named.items())]
         cml = Child(
             "cml-simulator",
-            ["--fleet", *ports, *clock],
+            ["--fleet", *ports, *clock, *images],
             folder / "cml-simulator.log",
             environment={"CML_SIMULATOR_PASSWORD": password},
         )
