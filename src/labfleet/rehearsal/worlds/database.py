@@ -208,6 +208,8 @@ def _do(work: Callable[[], T], future: asyncio.Future[T]) -> None:
     except errors.LabfleetError as problem:
         if not future.done():
             future.set_exception(problem)
+            # A process that is killed in this instant asks for it no more: no bug of the product.
+            future.exception()
         return
     if not future.done():
         future.set_result(result)
