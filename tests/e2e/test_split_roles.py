@@ -50,7 +50,7 @@ def worker_at(url: str, sites: Path) -> dict[str, Any]:
         "metadata": {"name": "w"},
         "spec": {"machine": {
             "provider": {"kind": "static", "site": "lab", "servers": ["cml-1"]},
-            "cml": {"adminPassword": {"env": "CML_PASSWORD"}, "port": place.port},
+            "cml": {"adminPassword": {"env": "LABFLEET_SECRET_CML_PASSWORD"}, "port": place.port},
             "capacity": {"cpu": "8", "memory": "16Gi", "labs": 2, "ports": 100},
         }},
     }  # fmt: skip
@@ -88,7 +88,7 @@ def test_the_process_of_the_api_shows_what_the_controllers_measure(
     if flavour == "postgres":
         store = request.getfixturevalue("postgres").new_database()
     sites = tmp_path / "sites.toml"
-    secret = {"CML_PASSWORD": "cml", "LABFLEET_STATIC_SITES": str(sites)}
+    secret = {"LABFLEET_SECRET_CML_PASSWORD": "cml", "LABFLEET_STATIC_SITES": str(sites)}
     with running(speed=60.0) as cml:
         body = worker_at(cml.url, sites)
         with (
