@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_time import leap
 
-from labfleet.adapters.webhooks import HttpDeliveries, is_public, retry_after
+from labfleet.adapters.webhooks import HttpDeliveries, retry_after
 from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
+from labfleet.kernel.addresses import is_public
 
 
 @asynccontextmanager
@@ -192,6 +193,14 @@ async def test_a_receiver_that_hangs_or_is_away_costs_its_deadline_only() -> Non
     ):
         await post(deliveries, f"http://127.0.0.1:{closed}/", inside=True)
     await deliveries.close()
+
+
+@pytest.mark.parametrize(
+    "address", ["168.63.129.16", "::ffff:168.63.129.16", "3fff::1", "192.0.0.8"]
+)
+def test_addresses_that_only_look_public_are_not(address: str) -> None:
+    """A cloud's host service answers each of its machines at an address of the open internet."""
+    assert not is_public(address)
 
 
 @given(st.ip_addresses(v=4))

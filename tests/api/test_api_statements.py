@@ -119,6 +119,16 @@ async def test_an_unknown_name_in_the_query_is_refused(api: Api):
         assert refused == route.path.startswith(OWN_API), (route.name, found.raw)
 
 
+@pytest.mark.asyncio
+async def test_a_parameter_given_twice_is_refused(api: Api):
+    """Which of two limits counts nobody could tell; a filter that may repeat, may."""
+    for path in ("workers?limit=1&limit=2", "sessions?namespace=a&namespace=b&limit=1"):
+        found = await api.call("GET", f"/api/v1/{path}")
+        assert (found.status, found.json["reason"]) == (400, "RepeatedParameter")
+        assert "more than once" in found.json["problems"][0]["what"]
+    assert (await api.call("GET", "/api/v1/workers?tag=a=b&tag=c")).status == 200
+
+
 def fits(body: object, values: int) -> None:
     """Require that a body passes its route's bound of values, and that the bound is no other size."""
     raw = json.dumps(body).encode()

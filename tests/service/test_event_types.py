@@ -125,7 +125,7 @@ OPERATOR = Caller(Principal("olga", Role.OPERATOR, "olga"))
     "url",
     [
         "http://example.com/", "ftp://example.com/", "https://", "https://u:p@example.com/",
-        "https://127.0.0.1/", "https://10.1.2.3/", "https://169.254.169.254/", "https://[::1]/",
+        "https://127.0.0.1/", "https://10.1.2.3/", "https://168.63.129.16/", "https://[3fff::1]/", "https://169.254.169.254/", "https://[::1]/",
         "https://[::ffff:169.254.169.254]/", "https://localhost/", "https://x.internal/",
         "https://2130706433/", "https://0x7f.1/", "https://a b/", "https://[bad/",
         "https://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460/", "https://169\u3002254\u3002169\u3002254/",

@@ -255,3 +255,18 @@ async def test_long_names_keep_their_number(world: World):
     await failed(world, long)
     new = await again(world, long)
     assert new.name == "x" * 61 + "-2"
+
+
+@pytest.mark.asyncio
+async def test_attempts_asked_for_at_once_pass_no_quota(world: World):
+    """Ten failed sessions tried again side by side open as many as one may have."""
+    await world.make("Settings", "fleet", {"limits": {"openSessions": 3}})
+    for number in range(10):
+        await failed(world, f"s{number}")
+    await world.services.fresh()
+    asked = (again(world, f"s{number}") for number in range(10))
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(each, Session) for each in found) == 3
+    assert {each.reason for each in found if isinstance(each, errors.LabfleetError)} == {
+        "TooManySessions"
+    }

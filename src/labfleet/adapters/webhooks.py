@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -22,24 +21,9 @@ from yarl import URL
 
 from labfleet.interfaces.outside import Answered
 from labfleet.kernel import errors
+from labfleet.kernel.addresses import is_public
 
 Resolve = AbstractResolver
-_NOT_GLOBAL = (
-    ipaddress.ip_network("192.0.0.0/24"),
-    ipaddress.ip_network("fec0::/10"),
-    ipaddress.ip_network("3fff::/20"),
-)
-"""Site-local and special ranges that Python 3.11 regards as global."""
-
-
-def is_public(text: str) -> bool:
-    """Tell whether an address is public, that is, reachable from the whole internet."""
-    address = ipaddress.ip_address(text.split("%", 1)[0])
-    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
-    judged = address if mapped is None else mapped
-    if any(judged in each for each in _NOT_GLOBAL if each.version == judged.version):
-        return False
-    return judged.is_global and not judged.is_multicast and not judged.is_reserved
 
 
 class PublicOnly(AbstractResolver):

@@ -153,6 +153,11 @@ class Route:
         return tuple(name for name, kind in self.query.items() if kind in (int, int | None))
 
     @property
+    def repeats(self) -> tuple[str, ...]:
+        """Return the names of the query's parameters that may be given more than once."""
+        return tuple(name for name, kind in self.query.items() if "list" in str(kind))
+
+    @property
     def roles(self) -> tuple[Role, ...]:
         """Return the roles whose tokens may ask; none for a public route, which looks at no token."""
         if self.public:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NoReturn
@@ -55,7 +56,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
     """
     name, own = route.name, route.path.startswith(OWN_API)
     wants = frozenset(inspect.signature(route.run).parameters)
-    known = frozenset(route.query)
+    known, once = frozenset(route.query), frozenset(route.query) - {*route.repeats}
     numbers = frozenset(route.numbers)
 
     async def guard(connection: Any, _handler: Any) -> None:
@@ -69,6 +70,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
         asked: Route = scope[ROUTES][name]
         if own:
             _only_known(request, known)
+            _only_once(request, once)
         _only_digits(request, numbers)
         if "who" in wants:
             given["who"] = scope[CALLER]
@@ -151,6 +153,15 @@ def _only_known(request: Ask, known: frozenset[str]) -> None:
             for name in unknown[: intake.PROBLEM_LIMIT]
         ]
         raise intake.invalid(*problems, reason="UnknownParameter")
+
+
+def _only_once(request: Ask, once: frozenset[str]) -> None:
+    """Refuse a parameter that is given twice: which of them counts nobody could tell."""
+    names = Counter(name for name, _ in request.query_params.multi_items())
+    twice = sorted(name for name, count in names.items() if count > 1 and name in once)
+    if twice:
+        problems = [(name, "is given more than once") for name in twice]
+        raise intake.invalid(*problems, reason="RepeatedParameter")
 
 
 def _only_digits(request: Ask, numbers: frozenset[str]) -> None:

@@ -7,11 +7,10 @@ people early of mistakes that are visible early.
 from __future__ import annotations
 
 import fnmatch
-import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from labfleet.kernel import errors
+from labfleet.kernel import addresses, errors
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core import event_types, intake
 from labfleet.service.core.access import Role
@@ -98,14 +97,13 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
 def _private(host: str) -> str | None:
     told = "not a public address; an admin may set spec.allowPrivate for a receiver inside"
     try:
-        address = ipaddress.ip_address(host)
+        public = addresses.is_public(host)
     except ValueError:
         if host.rsplit(".", 1)[-1] in _INSIDE:
             return told
         # Resolvers treat a host that ends in a number as an IPv4 address, in any notation.
         return "write an IPv4 address as four decimal numbers" if _NUMERIC.search(host) else None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return None if (mapped or address).is_global else told
+    return None if public else told
 
 
 def _about(hook: Webhook) -> str:

@@ -93,7 +93,7 @@ async def add(
     fresh = msgspec.structs.replace(obj, metadata=metadata)
 
     async def attempt() -> R:
-        async with _in_turn(services, caller, fresh.kind):
+        async with in_turn(services, caller, fresh.kind):
             return await _made()
 
     async def _made() -> R:
@@ -129,7 +129,7 @@ async def add(
 
 
 @asynccontextmanager
-async def _in_turn(services: ServiceContext, caller: Caller, kind: str) -> AsyncIterator[None]:
+async def in_turn(services: ServiceContext, caller: Caller, kind: str) -> AsyncIterator[None]:
     """Let those who have a quota make one object after the other, so that each counts the others.
 
     Between processes a burst may still pass it, by what the limit of writes lets through at once.

@@ -9,6 +9,7 @@ from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
 from labfleet.service.kinds import session_retry
 from labfleet.service.kinds.admitted import with_status
+from labfleet.service.verbs import objects
 
 TEXT_LIMIT = 1024
 
@@ -37,6 +38,10 @@ async def retry(
     memo = idempotency.memo(caller, key, "retry", namespace, name, asked, reason)
 
     async def attempt() -> Session:
+        async with objects.in_turn(services, caller, "Session"):
+            return await made()
+
+    async def made() -> Session:
         old = await lookup.found(services, caller, Session, name, namespace)
         lookup.demand_uid(old, uid)
         if memo is not None:

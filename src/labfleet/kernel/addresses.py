@@ -1,0 +1,24 @@
+"""Which addresses lie on the open internet: one rule for what is written and for what a name leads to."""
+
+from __future__ import annotations
+
+import ipaddress
+
+_NOT_GLOBAL = (
+    ipaddress.ip_network("192.0.0.0/24"),
+    ipaddress.ip_network("fec0::/10"),
+    ipaddress.ip_network("3fff::/20"),
+    ipaddress.ip_network("168.63.129.16/32"),
+)
+"""Site-local and special ranges that Python 3.11 regards as global, and the address at which each
+virtual machine on Azure reaches its host."""
+
+
+def is_public(text: str) -> bool:
+    """Tell whether an address is reachable from the whole internet; ValueError when it is none."""
+    address = ipaddress.ip_address(text.split("%", 1)[0])
+    mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
+    judged = address if mapped is None else mapped
+    if any(judged in each for each in _NOT_GLOBAL if each.version == judged.version):
+        return False
+    return judged.is_global and not judged.is_multicast and not judged.is_reserved
