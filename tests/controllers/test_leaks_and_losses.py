@@ -13,6 +13,7 @@ from labfleet.resources import conditions
 from labfleet.resources.leak import Leak
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import settings_verbs
 
 OF_THE_RECORD = {
@@ -48,6 +49,27 @@ def test_a_leak_outlives_its_worker() -> None:
             assert leak.spec.product_uuid == worker.status.cml.product_uuid
             assert leak.spec.certain
             assert "instance ended" in leak.spec.why
+
+    play(story)
+
+
+def test_a_server_that_is_not_ready_gives_its_licence_back_before_its_machine_ends() -> None:
+    """Started again, its core does not come up: it fails, is let go, and no licence is leaked."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.worker()
+            await w.until(w.in_phase("w1", "READY"))
+            await verbs.desire(w.services, ADMIN, "w1", "default", desired="Stopped")
+            await w.until(w.in_phase("w1", "STOPPED"))
+            w.hosts.set(core_connected=False)
+            await verbs.desire(w.services, ADMIN, "w1", "default", desired="Ready")
+            await w.until(w.in_phase("w1", "FAILED"), hours=2)
+            await w.delete("Worker", "w1")
+            await w.until(lambda: w.phase("w1") is None)
+            assert w.cache.all(Leak) == ()
+            assert w.phases["w1"][-3:] == ["UNLICENSING", "STOPPING", "TERMINATING_EC2"]
 
     play(story)
 

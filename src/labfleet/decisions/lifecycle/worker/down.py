@@ -14,6 +14,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     leak,
     note_server,
     surely_unregistered,
+    takes_licence,
 )
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
@@ -50,8 +51,8 @@ def unlicensing(draft: Draft) -> Step:
         return draft.go(P.STOPPING, "licence leak recorded")
     if draft.answer.nodes_running:
         return draft.stay("nodes still run: stopping them first", again=5.0, do="stop_labs")
-    answers = seen.stage in {"ready", "not_ready"}  # without its core, too
-    return draft.stay("returning the licence", again=5.0, do="deregister" if answers else None)
+    call: Action | None = "deregister" if takes_licence(draft) else None
+    return draft.stay("returning the licence", again=5.0, do=call)
 
 
 def keep_licence(draft: Draft, *, stops: bool) -> Step | None:
@@ -165,6 +166,8 @@ def failed(draft: Draft) -> Step:
     if want != "Ready" and alive and needed and not _gave_up(draft):
         return draft.go(P.STARTING, "starting to end its sessions and return its licence")
     if want == "Terminated":
+        if alive and draft.licence_held and not draft.seen.sessions and _answered(draft):
+            return draft.go(P.UNLICENSING, "returning the licence of a failed worker")
         leak(draft, "the worker failed before its licence was returned")
         return draft.go(P.TERMINATING_EC2, "terminating a failed worker")
     if want == "Stopped":
@@ -184,6 +187,15 @@ def failed(draft: Draft) -> Step:
         return draft.stay("the instance that was adopted is gone", again=CHECK * 2)
     _forget_machine(draft)
     return draft.go(P.PENDING, "trying again")
+
+
+def _answered(draft: Draft) -> bool:
+    """Tell whether CML answered when the worker failed, though nothing could start there.
+
+    Nobody asks the server of a failed worker; what its boot saw last is on record.
+    """
+    ready = conditions.find(draft.status.conditions, WorkerCondition.CML_READY)
+    return ready is not None and ready.reason == WorkerReason.NOT_READY
 
 
 def _forget_machine(draft: Draft) -> None:

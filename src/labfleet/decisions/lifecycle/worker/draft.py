@@ -360,6 +360,11 @@ def stage_reason(seen: WorkerObservation) -> WorkerReason:
     return STAGE_REASONS.get(seen.stage or "", WorkerReason.NOT_SEEN)
 
 
+def takes_licence(draft: Draft) -> bool:
+    """Tell whether the server can be asked to give its licence back: without its core, too."""
+    return draft.seen.stage in {"ready", "not_ready"}
+
+
 def surely_unregistered(licence: LicenceStatus) -> bool:
     """Tell whether nothing is held: a registration under way may still succeed."""
     return licence.registered is False and licence.registration != "IN_PROGRESS"

@@ -14,12 +14,14 @@ from labfleet.decisions.lifecycle.worker import up as worker_up
 from labfleet.decisions.lifecycle.worker.draft import (
     CHECK,
     TOLERATED_CHECKS,
+    Action,
     Draft,
     P,
     Step,
     leak,
     note_server,
     surely_unregistered,
+    takes_licence,
     wants_licence,
 )
 from labfleet.resources.worker import (
@@ -146,8 +148,8 @@ def _unlicensing(draft: Draft) -> Step:
         return _end(draft)
     if draft.answer.nodes_running:
         return draft.stay("nodes of others run: the licence cannot go back yet", again=30.0)
-    answers = seen.stage in {"ready", "not_ready"}  # without its core, too
-    return draft.stay("returning the licence", again=5.0, do="deregister" if answers else None)
+    call: Action | None = "deregister" if takes_licence(draft) else None
+    return draft.stay("returning the licence", again=5.0, do=call)
 
 
 def _failed(draft: Draft) -> Step:

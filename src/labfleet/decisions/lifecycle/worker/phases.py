@@ -36,7 +36,7 @@ EDGES: dict[WorkerPhase, frozenset[WorkerPhase]] = {
     P.STOPPING: frozenset({P.STOPPED, P.TERMINATING_EC2, P.FAILED}),
     P.STOPPED: frozenset({P.STARTING, P.TERMINATING_EC2, P.FAILED}),
     P.TERMINATING_EC2: frozenset({P.TERMINATED, P.FAILED}),
-    P.FAILED: frozenset({P.STOPPING, P.TERMINATING_EC2, P.PENDING, P.STARTING}),
+    P.FAILED: frozenset({P.STOPPING, P.TERMINATING_EC2, P.PENDING, P.STARTING, P.UNLICENSING}),
     P.TERMINATED: frozenset(),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     seen_twice,
     stage_reason,
     surely_unregistered,
+    takes_licence,
     wants_licence,
 )
 from labfleet.kernel import errors
@@ -122,6 +123,8 @@ def starting(draft: Draft) -> Step:
         detail = f"{detail}: {why}"
     draft.fact(WorkerCondition.CML_READY, "False", stage_reason(seen), detail)
     if late:
+        if want == "Terminated" and takes_licence(draft) and not seen.sessions:
+            return draft.go(P.UNLICENSING, "returning the licence to a server that is not ready")
         if want == "Terminated":
             leak(draft, f"CML did not come up to return the licence: {detail}")
             return draft.go(P.TERMINATING_EC2, "licence could not be returned in time")
