@@ -110,16 +110,18 @@ class Kind:
     """One row of the table of kinds: names, type, and all that is shown of it.
 
     `frozen` lists spec fields (snake_case) that may not change after creation, `kept` further
-    fields (camelCase) that a PUT may leave out because only a verb changes them, `partial` those
-    of which it may leave out parts, `asked` what a verb asked of this one object: its printed form
-    applies without it, so that it may get another name. `amounts` lists (path, is_supply) of Amounts blocks where
-    friendly quantities are accepted. `filters` lists (name, path) by which a list can be filtered;
-    an index is kept of each; `tags` is the path of the mapping by which `tag=KEY=VALUE` chooses. `creatable` False means: objects appear through a verb, never by POST.
-    `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec field after which an object without a name is named by us. `single`
-    means: the one object is made by its first PATCH. `news` lists conditions that need a person,
-    with the status that does; `resting` phases may last for ever, the others have a row in
-    `runbook`. `words` are further lists of words that pages show as states. `derived` are paths
-    that are worked out when an object is read: nothing is sorted by them.
+    fields (camelCase) that a PUT may leave out because only a verb changes them, `partial` those of
+    which it may leave out parts, `asked` what a verb asked of this one object: its printed form
+    applies without it, so that it may get another name. `amounts` lists (path, is_supply) of
+    Amounts blocks where friendly quantities are accepted. `filters` lists (name, path) by which a
+    list can be filtered; an index is kept of each; `tags` is the path of the mapping by which
+    `tag=KEY=VALUE` chooses. `creatable` False means: objects appear through a verb, never by POST.
+    `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec
+    field after which an object without a name is named by us. `single` means: the one object is
+    made by its first PATCH. `news` lists conditions that need a person, with the status that does;
+    `resting` phases may last for ever, the others have a row in `runbook`. `words` are further
+    lists of words that pages show as states. `derived` are paths that are worked out when an object
+    is read: nothing is sorted by them.
     """
 
     name: str

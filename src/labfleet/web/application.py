@@ -1,9 +1,9 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/docs`
-(the API), `/login`, `/logout`, `/static/`. This module answers the request; `overview`, `lists` and `details` make the
-page's data, the templates its look, and `doors` has the sign-in rules. `api.front` limits the body
-and adds the headers.
+`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/docs` (the API),
+`/login`, `/logout`, `/static/`. This module answers the request; `overview`, `lists` and `details`
+make the page's data, the templates its look, and `doors` has the sign-in rules. `api.front` limits
+the body and adds the headers.
 """
 
 from __future__ import annotations

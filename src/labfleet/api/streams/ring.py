@@ -1,7 +1,8 @@
 """The shared ring of recent events, and the filter by which a client sees some of them.
 
-A `feed.Listener`: each event is decoded once, and encoded once for all clients that see the same
-of it, however many they are. A client is an index into the ring; it cannot resume at an event that the ring has dropped.
+A `feed.Listener`: each event is decoded once, and encoded once for all clients that see the same of
+it, however many they are. A client is an index into the ring; it cannot resume at an event that the
+ring has dropped.
 """
 
 from __future__ import annotations

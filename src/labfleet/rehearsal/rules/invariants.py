@@ -1,8 +1,8 @@
 """The invariants, checked after every commit and at every effect on EC2 and CML, under all faults.
 
-`Invariants` builds its own copy of the objects from the commits as they happen and reads the
-state of the worlds, never the product's caches. For each rule a test breaks the product. Checks are incremental: they look only at what a commit changed.
-Exceptions are `patrol` every virtual minute and the replay of the log at the end.
+`Invariants` builds its own copy of the objects from the commits as they happen and reads the state
+of the worlds, never the product's caches. For each rule a test breaks the product. Checks look only
+at what a commit changed, but for `patrol` every virtual minute and the log's replay at the end.
 """
 
 from __future__ import annotations

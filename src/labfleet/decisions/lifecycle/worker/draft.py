@@ -76,19 +76,19 @@ class ProviderLook(msgspec.Struct, frozen=True):
 class WorkerObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
-    `machine` is the instance as described; `absent` means that the provider said NotFound.
-    `stage` is how far CML answers; `licence` what it says of its licence. `call` is what
-    is known of the open call, `offer` what a launch would ask for now. `sessions` counts live sessions bound here. `wanted_nodes` is the node capacity to ask the licence
-    for. `samples` are the newest of this worker, oldest first, none when this look brought none;
-    `duplicate_of` is an older worker with the same product_uuid. `points` are CloudWatch's
-    newest, oldest first; `thresholds` and `poll` (seconds to the next look) are the settings of
-    this moment; `paused`: nothing is done that nobody asked for. `console` is a failed boot's
-    console text, when it is due; `tags` are those that the machine lists, `tags_refused` a change
-    of them that was refused a short time ago. `provider` None: it was not asked anything;
-    `checks_asked` False: people switched its checks off. `server_silent` are the seconds since CML
-    last answered, once this look was over. `trouble` says why something could not be looked at.
-    `idle` is what a look for the idle rule found. `strays` are the labs with our marker that are
-    no session's.
+    `machine` is the instance as described; `absent` means that the provider said NotFound. `stage`
+    is how far CML answers; `licence` what it says of its licence. `call` is what is known of the
+    open call, `offer` what a launch would ask for now. `sessions` counts live sessions bound here.
+    `wanted_nodes` is the node capacity to ask the licence for. `samples` are the newest of this
+    worker, oldest first, none when this look brought none; `duplicate_of` is an older worker with
+    the same product_uuid. `points` are CloudWatch's newest, oldest first; `thresholds` and `poll`
+    (seconds to the next look) are the settings of this moment; `paused`: nothing is done that
+    nobody asked for. `console` is a failed boot's console text, when it is due; `tags` are those
+    that the machine lists, `tags_refused` a change of them that was refused a short time ago.
+    `provider` None: it was not asked anything; `checks_asked` False: people switched its checks
+    off. `server_silent` are the seconds since CML last answered, once this look was over. `trouble`
+    says why something could not be looked at. `idle` is what a look for the idle rule found.
+    `strays` are the labs with our marker that are no session's.
     """
 
     machine: MachineStatus | None = None

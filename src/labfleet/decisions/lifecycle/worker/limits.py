@@ -3,7 +3,8 @@
 A limit counts from the beginning of what it limits: a machine's launch from the call that got the
 machine, a stop from the call that the provider accepted. The wait for that beginning is bounded by
 the same number of seconds, and time in which somebody outside holds the worker up (no capacity, a
-provider that does not answer) counts for neither. All of it stands in `status.limit`, so that a process that ends loses nothing.
+provider that does not answer) counts for neither. All of it stands in `status.limit`, so that a
+process that ends loses nothing.
 """
 
 from __future__ import annotations
