@@ -10,10 +10,7 @@ from labfleet.cli.commands import waiting
 from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
-from labfleet.resources import kinds
 from labfleet.resources.session import RETRIABLE
-
-Pairs = list[tuple[targets.Target, Any]]
 
 
 @click.command("retry", short_help="Try a session again that failed or expired.")
@@ -47,7 +44,7 @@ def retry(
     if now and (start or end):
         raise exits.usage("give --now, or a slot by --start and --end")
     slot = _slot(start, end, now=now)
-    pairs = _chosen(call, names, selector)
+    pairs = safety.chosen_sessions(call, names, selector, meant=_left)
     if not pairs:
         call.out.note("No session with these labels failed and was not tried again.")
         return exits.OK
@@ -58,17 +55,10 @@ def retry(
     if selector:
         said = human_units.count(len(pairs), "session")
         call.confirm(f"{said} would be tried again.", yes=yes)
-    failed: list[exits.Failure] = []
-    answers: list[Any] = []
-    for target, obj in pairs:
-        try:
-            answers.append(_retry(call, target, obj, {"reason": reason, "slot": slot}))
-        except exits.Failure as failure:
-            if len(pairs) > 1:
-                failure.cause = f"{target}: {failure.cause}"
-            failed.append(failure)
-            if failure.code in {exits.UNREACHABLE, exits.DENIED}:
-                break
+    body = {"reason": reason, "slot": slot}
+    answers, failed = safety.asked_of_each(
+        pairs, lambda target, obj: _retry(call, target, obj, body)
+    )
     if call.out.structured and answers:
         many = {"kind": "List", "items": answers}
         call.out.value(answers[0] if len(pairs) == 1 else many, "")
@@ -76,15 +66,9 @@ def retry(
     return exits.OK
 
 
-def _chosen(call: Call, names: tuple[str, ...], selector: str | None) -> Pairs:
-    """Return the named sessions, or the failed ones with these labels that nobody tried again."""
-    if bool(names) == bool(selector):
-        raise exits.usage("name sessions, or choose them by -l LABELS", "For example -l exam=ccnp.")
-    if not selector:
-        wanted = [targets.one(each, "session") for each in names]
-        return safety.each_target(call, wanted, missing_ok=False)
-    found = safety.selected(call, kinds.KINDS["Session"], selector)
-    return [(target, obj) for target, obj in found if _failed(obj) and _next(obj) is None]
+def _left(obj: Any) -> bool:
+    """Tell whether it failed and nobody has tried it again."""
+    return _failed(obj) and _next(obj) is None
 
 
 def _failed(obj: Any) -> bool:

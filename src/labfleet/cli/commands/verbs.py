@@ -180,18 +180,12 @@ def extend(
         return exits.OK
     if selector:
         call.confirm(safety.many(pairs, "extended"), yes=yes)
-    failed: list[exits.Failure] = []
-    answers: list[Any] = []
-    for target, obj in pairs:
-        try:
-            wanted = until if more is None else _later(target, obj, more)
-            answers.append(_extend(call, target, obj, wanted))
-        except exits.Failure as failure:
-            if len(pairs) > 1:
-                failure.cause = f"{target}: {failure.cause}"
-            failed.append(failure)
-            if failure.code in {exits.UNREACHABLE, exits.DENIED}:
-                break
+
+    def moved(target: targets.Target, obj: Any) -> Any:
+        wanted = until if more is None else _later(target, obj, more)
+        return _extend(call, target, obj, wanted)
+
+    answers, failed = safety.asked_of_each(pairs, moved)
     if call.out.structured and answers:
         kind = pairs[0][0].kind
         if len(pairs) == 1:

@@ -5,6 +5,7 @@ Source: facts/interface.md#ask-before-harm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from labfleet.cli.kit import exits, human_units, output, paths, targets
@@ -106,12 +107,37 @@ def many(pairs: list[tuple[targets.Target, Any]], what: str) -> str:
 
 
 def chosen_sessions(
-    call: Call, names: tuple[str, ...], selector: str | None
+    call: Call,
+    names: tuple[str, ...],
+    selector: str | None,
+    *,
+    meant: Callable[[Any], bool] = lambda session: not is_over(session),
 ) -> list[tuple[targets.Target, Any]]:
-    """Return the named sessions, or those with these labels that are not over."""
+    """Return the named sessions, or those with these labels that are `meant`: not over."""
     if bool(names) == bool(selector):
         raise exits.usage("name sessions, or choose them by -l LABELS", "For example -l exam=ccnp.")
     if not selector:
         return each_target(call, [targets.one(each, "session") for each in names], missing_ok=False)
     found = selected(call, kinds.KINDS["Session"], selector)
-    return [(target, obj) for target, obj in found if not is_over(obj)]
+    return [(target, obj) for target, obj in found if meant(obj)]
+
+
+def asked_of_each(
+    pairs: list[tuple[targets.Target, Any]], ask: Callable[[targets.Target, Any], Any]
+) -> tuple[list[Any], list[exits.Failure]]:
+    """Ask for each; return the answers, and the failures with whose they are.
+
+    Goes on after a refusal, and stops where the next would be refused for the same reason.
+    """
+    answers: list[Any] = []
+    failed: list[exits.Failure] = []
+    for target, obj in pairs:
+        try:
+            answers.append(ask(target, obj))
+        except exits.Failure as failure:
+            if len(pairs) > 1:
+                failure.cause = f"{target}: {failure.cause}"
+            failed.append(failure)
+            if failure.code in {exits.UNREACHABLE, exits.DENIED}:
+                break
+    return answers, failed
