@@ -178,7 +178,8 @@ class Api:
         for route in self.app.routes.values():
             shape = re.sub(r"\\{\w+:str\\}", "[^/]+", re.escape(route.path))
             if route.method == method and re.fullmatch(shape, path):
-                stated = refusals.statuses(route) | {route.status, *route.also, 500}
+                # 421 is the answer to who asked for another server: no route of ours was asked.
+                stated = refusals.statuses(route) | {route.status, *route.also, 421, 500}
                 assert status in stated, f"{route.name} replied {status}, not one of {stated}"
                 return
 

@@ -49,6 +49,24 @@ async def test_an_owner_has_a_bounded_number_of_open_sessions(api: Api) -> None:
 
 
 @pytest.mark.asyncio
+async def test_controllers_make_a_bounded_number_of_workers(api: Api) -> None:
+    """Side by side too; another namespace, the servers of others and an operator are not counted."""
+    await api.world.template()
+    await limit(api, controllerWorkers=3)
+    there = {"kind": "external", "url": "https://cml.example.org"}
+    placed = {"metadata": {"name": "own"}, "spec": {"template": "metal", "origin": there}}
+    assert (await api.call("POST", "/api/v1/workers", placed)).status == 201
+    path, body = "/api/internal/workers/scale-up", {"template": "metal"}
+    asked = (api.call("POST", path, body, role="controller") for _ in range(9))
+    made = await asyncio.gather(*asked)
+    assert sorted(each.status for each in made) == [201] * 3 + [429] * 6
+    found = await api.call("POST", path, body, role="controller")
+    assert (found.status, found.json["reason"]) == (429, "TooManyWorkers")
+    assert "limits.controllerWorkers" in found.json["detail"]
+    assert (await api.call("POST", path, body, role="operator")).status == 201
+
+
+@pytest.mark.asyncio
 async def test_requests_at_once_pass_no_quota(api: Api) -> None:
     """Twenty requests side by side of one owner make as many sessions as one may have."""
     await api.world.definition("x")

@@ -103,6 +103,16 @@ async def test_reported_numbers_are_samples_in_both_shapes(api: Api):
     for wrong in ({"cml": {"cpu_percent": 400}}, {"cml": 3}, {"collected_at": "soon"}, [1]):
         sent = await api.call("POST", f"{INTERNAL}/w1/metrics", wrong, role="controller")
         assert sent.status == 400
+    for route, odd in (
+        ("metrics", {"cml": {"uptime_seconds": 1e300}}),
+        ("metrics", {"cml": {"memory_total": 2**53}}),
+        ("metrics", {"ec2": {"network_in_bytes": 1e17}}),
+        ("metrics", {"collected_at": "9999-12-31T00:00:00Z"}),
+        ("cml-data", {"uptime_seconds": 1e300}),
+        ("cml-data", {"collected_at": "2026-11-27T09:06:00Z"}),
+    ):
+        sent = await api.call("POST", f"{INTERNAL}/w1/{route}", odd, role="controller")
+        assert (sent.status, sent.json["reason"]) == (400, "Invalid"), odd
     old_time = {"collected_at": "0001-01-01T00:00:00", "ec2": {"cpu_utilization": 1}}
     assert (await api.call("POST", f"{INTERNAL}/w1/metrics", old_time)).status == 200
     assert (await api.call("POST", f"{INTERNAL}/nope/metrics", {})).status == 404

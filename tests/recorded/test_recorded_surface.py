@@ -34,6 +34,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | {
+        f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
+        for record, names in (
+            ("CmlDataReport", "uptime_seconds"),
+            ("CmlNumbers", "uptime_seconds memory_total memory_used memory_free"),
+            ("CmlNumbers", "disk_total disk_used disk_free"),
+            ("Ec2Numbers", "network_in_bytes network_out_bytes"),
+        )
+        for name in names.split()
+    }
+    | {
         f"/{place}": "a token may come in X-API-Key, as upstream 002's programs send it"
         for place in ("components/securitySchemes/apiKey", "security")
     }

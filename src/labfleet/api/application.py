@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from labfleet.api.compatible import stream_routes as compatible_streams
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
 from labfleet.api.core import openapi, problems
+from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
 from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, SOURCES, litestar_route
@@ -68,14 +69,16 @@ def build(
     done: Callable[[Done], None] | None = None,
     on_defect: Callable[[str, BaseException], None] | None = None,
     stream_clients: int = LIMIT,
+    names: HostNames = EVERY_NAME,
 ) -> Front:
     """Return the ASGI application.
 
     The composition root runs one `Feed` for the parts' cache and one for `ring`. `web` gets
     every path that is not the API's. `credentials` finds a token in a request without an
     Authorization header (a cookie), for safe methods only. `done` is called for each answered
-    request, `look` asks the store for its health, `on_defect` for each exception without a row in the table of errors, with the
-    request id. Call `shutdown()` of the result before the server ends.
+    request, `look` asks the store for its health, `on_defect` is called for each exception
+    without a row in the table of errors, with the request id. Host headers other than `names` are
+    refused. Call `shutdown()` of the result before the server ends.
     """
     streams = OpenStreams(limit=stream_clients)
     # It takes as long as all the rest of the application, a third of a second; once per process.
@@ -93,16 +96,8 @@ def build(
     routes = {route.name: route for route in stated}
     framework = _framework(stated)
 
-    places = LargeBodies()
-
-    async def inner(scope: Any, receive: Any, send: Any) -> None:
-        scope[LARGE_BODIES] = places
-        scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
-        scope[SOURCES] = services
-        await framework(scope, receive, send)
-
     return Front(
-        inner,
+        _told(framework, services, routes, on_defect),
         routes=routes,
         services=services,
         tokens=tokens,
@@ -113,7 +108,26 @@ def build(
         credentials=credentials,
         done=done,
         document=document,
+        names=names,
     )
+
+
+def _told(
+    framework: App,
+    services: ServiceContext,
+    routes: Mapping[str, Route],
+    on_defect: Callable[[str, BaseException], None] | None,
+) -> App:
+    """Return the framework's application with what its routes find in the scope."""
+    places = LargeBodies()
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        scope[LARGE_BODIES] = places
+        scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
+        scope[SOURCES] = services
+        await framework(scope, receive, send)
+
+    return inner
 
 
 class _Collected(Router):

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
+from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.route import SMALL, Route
 from labfleet.api.core.served import CALLER, HELD, TAKE, whole
 from labfleet.api.core.writes import Writes
@@ -79,8 +80,10 @@ class Front:
         credentials: Credentials | None = None,
         done: Callable[[Done], None] | None = None,
         document: Callable[[], Mapping[str, Any]] = dict,
+        names: HostNames = EVERY_NAME,
     ) -> None:
         self._inner = inner
+        self._names = names
         self._document = document
         self.routes = routes
         self._public = frozenset(each.path for each in routes.values() if each.public)
@@ -118,6 +121,13 @@ class Front:
 
     async def _serve(self, call: _Call, scope: Scope, receive: Receive) -> None:
         path, method = scope["path"], scope["method"]
+        asked = _header(scope, b"host")
+        if not self._names.known(asked):
+            raise errors.Invalid(
+                f"this server is not called {ascii(asked)[:80]}; if it is, its operator adds the "
+                "name to the server's setting host_names",
+                reason="UnknownHost",
+            )
         ours = path.startswith(_OURS)
         if path in self._public:
             # Without a look at any token: a probe that carries a stale one, or one that comes

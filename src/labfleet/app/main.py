@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import uvloop
 
 from labfleet.api import application
+from labfleet.api.core import host_names
 from labfleet.api.streams.ring import Ring
 from labfleet.app import greeting, logs, notifying, open_files, serving, wiring
 from labfleet.app.host_secrets import FOLDER
@@ -43,6 +44,11 @@ def parser() -> argparse.ArgumentParser:
     add("--store", help="sqlite:///file or postgresql://...; default sqlite in --data")
     add("--host", help="address to listen on (default 127.0.0.1)")
     add("--port", type=int, help="port to listen on (default 8470; 0 takes a free one)")
+    add(
+        "--host-names",
+        type=_words,
+        help="comma-separated: names under which a proxy or clients reach this server",
+    )
     add("--tls-cert", help="PEM certificate chain")
     add("--tls-key", help="PEM key")
     add("--roles", type=_words, help=f"comma-separated, of {','.join(ROLES)} (default all)")
@@ -205,6 +211,7 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         web=pages.build(system.services, tokens),
         credentials=doors.credentials,
         on_defect=defect,
+        names=host_names.of(settings.host, settings.host_names),
     )
     refusals = serving.Refusals()
     system.metrics.counted(

@@ -13,7 +13,7 @@ import uvicorn
 from labfleet.app import logs
 from labfleet.app.head_limits import bounded
 from labfleet.app.settings import Settings
-from labfleet.kernel import errors
+from labfleet.kernel import addresses, errors
 
 BACKLOG = 2048
 GRACE_SECONDS = 5
@@ -97,8 +97,7 @@ def server(
 
 def warn_of_open_door(settings: Settings) -> str | None:
     """Return a warning when tokens would cross a network in the clear."""
-    loopback = settings.host in {"localhost", "::1"} or settings.host.startswith("127.")
-    if loopback or settings.tls_cert:
+    if addresses.is_loopback(settings.host) or settings.tls_cert:
         return None
     return (
         f"listening on {settings.host} without TLS: tokens can be read on the way; "

@@ -19,6 +19,7 @@ import msgspec
 
 from labfleet.app import aliases, host_secrets
 from labfleet.kernel import errors
+from labfleet.service.core import intake
 
 PREFIX = "LABFLEET_"
 ROLES = ("api", "scheduler", "worker-controller", "lab-controller")
@@ -27,7 +28,7 @@ _MOST = {
     "clock_rate": 1e6, "clock_epoch": 7_258_118_400.0, "lease_seconds": 86_400.0,
     "stop_seconds": 86_400.0,
 }  # fmt: skip
-_LISTS = frozenset({"roles", "secrets_variables"})
+_LISTS = frozenset({"roles", "host_names", "secrets_variables"})
 RETIRED = frozenset({"cml_http"})
 """Keys of earlier versions that a settings file may still have; they change nothing."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -39,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: Folder for the store and its locks.
     store: URL of the store; empty means sqlite in `data`.
     host, port: Where the API listens; loopback unless you say otherwise.
+    host_names: Names in a request's Host header that are answered, beside addresses and localhost;
+    without any, a server on loopback answers no others, one elsewhere answers every name.
     tls_cert, tls_key: PEM files; without them the API speaks plain HTTP.
     roles: Which parts run in this process.
     log_format: Form of the log: console or json.
@@ -60,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: str = ""
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8470
+    host_names: tuple[str, ...] = ()
     tls_cert: str = ""
     tls_key: str = ""
     roles: tuple[str, ...] = ROLES
@@ -107,6 +111,10 @@ def load(
     if not settings.roles:
         raise errors.Invalid(f"settings: roles is empty; known are {', '.join(ROLES)}")
     _bounded(settings)
+    for name in settings.host_names:
+        wrong = "no scheme and no port" if ":" in name else intake.host_problem(name)
+        if wrong:
+            raise errors.Invalid(f"settings: host_names: {name!r}: {wrong}")
     host_secrets.check(settings.secrets_folder, settings.secrets_variables, data=settings.data)
     if settings.clock_rate != 1.0 and settings.clock_epoch == 0.0:
         raise errors.Invalid("settings: a scaled clock needs clock_epoch, a Unix instant of now")

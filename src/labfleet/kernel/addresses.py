@@ -1,4 +1,4 @@
-"""Which addresses lie on the open internet: one rule for what is written and for what a name leads to."""
+"""Which addresses lie on the open internet, and which are this machine's own: one rule for each."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def is_public(text: str) -> bool:
     if any(judged in each for each in _NOT_GLOBAL if each.version == judged.version):
         return False
     return judged.is_global and not judged.is_multicast and not judged.is_reserved
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether what listens on this address or name is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -22,10 +22,12 @@ BY_REASON: dict[str, int] = {
     "BodyTimeout": 408,
     "TooLarge": 413,
     "UnsupportedMediaType": 415,
+    "UnknownHost": 421,
     "TooManyTokens": 409,
     "TooManyStreams": 503,
     "TooManyStreamsOfToken": 429,
     "TooManySessions": 429,
+    "TooManyWorkers": 429,
 }
 BY_TYPE: dict[type[errors.LabfleetError], int] = {
     errors.Invalid: 400,

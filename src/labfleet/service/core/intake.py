@@ -10,12 +10,13 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
 from labfleet.kernel import errors, ids
+from labfleet.kernel.clock import utc_text
 from labfleet.kernel.json_bounds import DEPTH_LIMIT
 from labfleet.resources import amounts, spellings
 from labfleet.resources.kinds import Kind
@@ -25,6 +26,8 @@ T = TypeVar("T")
 PROBLEM_LIMIT = 20
 LABEL_LIMIT = 64
 ANNOTATION_BYTES = 64 * 1024
+TOLERANCE = timedelta(minutes=5)
+"""How far the clock of whoever measured something may be from ours."""
 # Room to add durations and time zones at both ends of what a datetime can hold.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
@@ -50,6 +53,12 @@ def invalid(*problems: tuple[str, str], reason: str | None = None) -> errors.Inv
     shown = problems[:PROBLEM_LIMIT]
     message = "; ".join(f"{where}: {what}" for where, what in shown[:3])
     return errors.Invalid(message, reason=reason, problems=shown)
+
+
+def not_ahead(where: str, at: datetime, now: datetime) -> None:
+    """Raise Invalid for an instant that somebody measured in the future, beyond a clock's error."""
+    if at > now + TOLERANCE:
+        raise invalid((where, f"lies in the future (it is {utc_text(now, seconds=True)})"))
 
 
 def shaped(row: Kind, body: object) -> dict[str, Any]:

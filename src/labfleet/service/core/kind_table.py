@@ -36,7 +36,7 @@ class KindRules:
     return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
     with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
-    see only those whose spec.owner they are. `explain` is a coroutine function (services,
+    see only those whose spec.owner they are; those in `counted` share one limit. `explain` is a coroutine function (services,
     obj) that returns an Explanation, `about` a sentence for those that need no more; `warns`
     (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
     worked out when it is read, at the paths `derived`, and never stored. `pools` tells
@@ -55,6 +55,7 @@ class KindRules:
     fields: Mapping[Role, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     admins_only: bool = False
     owned: frozenset[Role] = frozenset()
+    counted: frozenset[Role] = frozenset()
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine, plain_fingerprint
@@ -16,6 +17,7 @@ from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPh
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
+from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, origin_rules
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
@@ -29,13 +31,14 @@ _POOL_ENDING = frozenset({PoolPhase.DRAINING, PoolPhase.TERMINATING, PoolPhase.T
 
 async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -> Admitted:
     """Fill the machine from the template and join the pool, unless that is being deleted."""
-    del caller
-    await services.fresh()  # unused here; without this read recorded rehearsals would change
+    await services.fresh()
     spec, space = new.spec, new.metadata.namespace
     conditions: list[stores.Precondition] = []
     if spec.drain is not None:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
     _by_verbs(None, new)
+    if caller.principal.role is Role.CONTROLLER and spec.origin is None:
+        _few_enough(services, space)
     if spec.pool is not None:
         pool = await _open_pool(services, spec.pool, space)
         if spec.track not in {"default", pool.spec.track}:
@@ -56,6 +59,22 @@ async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -
     _machine(new.spec.machine, "spec.machine", launched=origin is None)
     admitted = Admitted(with_status(new, phase_since=services.clock.now()), tuple(conditions))
     return admitted if origin is None else await origin_rules.create(services, admitted)
+
+
+def _few_enough(services: ServiceContext, namespace: str) -> None:
+    """Raise QuotaExceeded when a namespace has as many machines as controllers may bring it to.
+
+    A controller is a program: one that scales up in a loop must not cost more than somebody chose.
+    """
+    most = services.settings.now().limits.controller_workers
+    alone = services.cache.by(indices.WORKERS_SINGLE, namespace)
+    count = sum(each.spec.origin is None for each in alone)
+    if count >= most:
+        message = (
+            f"{namespace} has {count} launched workers outside pools, as many as controllers may "
+            "bring it to (limits.controllerWorkers); end one, or ask an operator"
+        )
+        raise errors.QuotaExceeded(message, reason="TooManyWorkers", retry_after=60)
 
 
 async def update_worker(

@@ -26,6 +26,7 @@ RULES = KindRules(
     # A machine or an origin of its own would have a password of ours sent to any address, and
     # start an instance with any profile and program.
     fields={Role.CONTROLLER: {"create": frozenset({"template"})}},
+    counted=frozenset({Role.CONTROLLER}),
     explain=worker_explained.explain,
     shown=worker_allocation.shown,
     derived=("status.allocation", "status.lastHealthCheckAt"),

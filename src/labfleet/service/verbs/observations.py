@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from labfleet.decisions import port_numbers
 from labfleet.interfaces import store as stores
@@ -25,8 +25,6 @@ from labfleet.service.kinds.admitted import with_status
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
 PORTS_LIMIT = 6000
 LIST_LIMIT = 200
-TOLERANCE = timedelta(minutes=5)
-"""How far the clock of whoever observed may be from ours."""
 
 
 class Figure(Record, frozen=True, kw_only=True):
@@ -142,10 +140,9 @@ def _believable(at: datetime, session: Session, now: datetime) -> None:
         what = "give a time zone, for example 2026-11-27T09:00:00Z (datetime.now(UTC).isoformat())"
         raise intake.invalid((where, what))
     made = session.metadata.creation_timestamp
-    if made is not None and at < made - TOLERANCE:
+    if made is not None and at < made - intake.TOLERANCE:
         raise intake.invalid((where, f"lies before the session, made at {utc_text(made)}"))
-    if at > now + TOLERANCE:
-        raise intake.invalid((where, f"lies in the future (it is {utc_text(now, seconds=True)})"))
+    intake.not_ahead(where, at, now)
 
 
 async def summary(

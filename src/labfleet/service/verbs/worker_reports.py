@@ -31,7 +31,9 @@ PERIOD_SECONDS = 300
 CLEANUP_LIMIT = 500
 WORDS = frozenset({"shutting-down", "unknown"}) | {phases.coarse(each) for each in WorkerPhase}
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)] | None
-Count = Annotated[float, msgspec.Meta(ge=0)] | None
+# From 2**53 on JavaScript rounds; what no machine has is a fault of the program that reports it.
+MOST = 2**53
+Count = Annotated[float, msgspec.Meta(ge=0, lt=MOST)] | None
 
 
 class Ec2Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +160,7 @@ async def cml_data(
     def number(key: str) -> int | None:
         value = info.get(key)
         good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        return int(value) if good and value < 2**62 else None  # type: ignore[operator, arg-type]
+        return int(value) if good and value < MOST else None  # type: ignore[operator, arg-type]
 
     stats = SystemStats(
         cpu_count=number("all_cpu_count"),
@@ -336,11 +338,15 @@ async def _worker(services: ServiceContext, caller: Caller, name: str, namespace
 
 
 def _instant(services: ServiceContext, told: datetime | None) -> datetime:
-    """Return when it was measured: within the last day; time without a zone is UTC."""
+    """Return when it was measured: within the last day; time without a zone is UTC.
+
+    Invalid when it lies in the future by more than clocks differ.
+    """
     now = services.clock.now()
     if told is None:
         return now
     at = told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+    intake.not_ahead("collected_at", at, now)
     return max(min(at, now), now - timedelta(days=1))
 
 
