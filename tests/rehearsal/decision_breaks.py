@@ -100,7 +100,7 @@ def ask_one_by_one(patch: Patch) -> None:
 CALM = Options(hours=16, sessions=8, exam=40)
 
 BREAKS: dict[str, Break] = {
-    "never_shrink": Break("surplus", never_shrink, CALM),
+    "never_shrink": Break("surplus", never_shrink, CALM, first=2),
     "observe_without_fence": Break("fence", observe_without_fence),
     "borrow_a_lease": Break("fence", borrow_a_lease),
     "say_nothing_at_all": Break("reason", say_nothing_at_all),
