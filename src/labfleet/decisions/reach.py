@@ -45,6 +45,14 @@ def host_of(worker: Worker) -> str:
     return shown.public_address or shown.private_address or _parts(url or "")[1]
 
 
+def is_there(session: Session) -> bool:
+    """Tell whether a session has a lab that was ready once and has not gone; the cheap question."""
+    status = session.status
+    lab = status.lab
+    gone = lab is None or lab.id is None or lab.seen_gone
+    return status.phase in UP and status.ready_at is not None and not gone
+
+
 def access(
     session: Session, worker: Worker | None, definition: Definition | None
 ) -> SessionAccess | None:
@@ -55,8 +63,7 @@ def access(
     """
     status = session.status
     lab = status.lab
-    gone = lab is None or lab.id is None or lab.seen_gone
-    if status.phase not in UP or status.ready_at is None or gone or worker is None:
+    if worker is None or not is_there(session):
         return None
     shown, machine = worker.status.machine, worker.spec.machine
     if shown.state in _OVER or machine is None:
