@@ -116,6 +116,22 @@ def test_an_observed_worker_is_only_ever_claimed(
         assert not phases.accepting(after)
 
 
+@pytest.mark.parametrize(
+    ("phase", "known"), [(P.PENDING, True), (P.PENDING, False), (P.ACTIVE, False)]
+)
+def test_an_imported_worker_is_first_looked_at_by_its_origins_id(
+    phase: WorkerPhase, known: bool
+) -> None:
+    """When it is new, and whenever its record has lost the machine's id: one of the two is enough."""
+    origin = Origin(kind="imported", instance_id="i-1", region="eu", managed=False)
+    before = made(origin, phase, {"desired": "Ready"}, ())
+    if not known:
+        status = msgspec.structs.replace(before.status, machine=MachineStatus())
+        before = msgspec.structs.replace(before, status=status)
+    step = workers.decide(before, workers.WorkerObservation(), START)
+    assert (step.status.phase, step.status.machine.id) == (P.PROVISIONING_EC2, "i-1")
+
+
 @pytest.mark.parametrize("phase", sorted(phases.HOSTING))
 def test_what_is_only_observed_hosts_nothing_before_a_record_says_so(phase: WorkerPhase) -> None:
     """No session is placed on an instance that is not ours, though no fact closes it yet."""
