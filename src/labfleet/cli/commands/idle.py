@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, human_units, output, targets
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, safety, targets
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -81,16 +81,13 @@ def disable(call: Call, *, names: tuple[str, ...]) -> int:
 
 def _switch(call: Call, names: tuple[str, ...], *, enabled: bool) -> int:
     said = "may be stopped when idle" if enabled else "is never stopped for idleness"
-    for target in [targets.one(each, "worker") for each in names]:
-        answer = call.api.post(
+    for target, before in safety.workers(call, names):
+        after = call.api.post(
             f"{target.path}/idle-detection",
             {"enabled": enabled},
             namespace=call.settings.namespace,
         )
-        if call.out.structured:
-            call.out.show(target.kind, answer)
-        else:
-            output.say(target.name if call.out.quiet else f"{target} {said}")
+        deeds.tell(call, target, before, after, said=said, already=f"{said} already")
     return exits.OK
 
 

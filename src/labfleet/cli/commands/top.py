@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 import click
 
+from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel import clock
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
@@ -25,6 +27,7 @@ SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "net
 @click.option(
     "--since",
     default="6h",
+    metavar="DURATION|INSTANT",
     show_default=True,
     help="How far back a worker's curves go: 90m, 6h, 3d, or an instant.",
 )
@@ -36,9 +39,10 @@ def top(call: Call, *, args: tuple[str, ...], since: str, metric: str, step: int
     name = _name(args)
     if name is None:
         return _all(call)
+    begin = clock.format_instant(calls.since(since, "--since", call.now()))
     answer = call.api.get(
         f"/api/v1/workers/{quote(name, safe='')}/series",
-        namespace=call.settings.namespace, since=since, metric=metric, step=step,
+        namespace=call.settings.namespace, since=begin, metric=metric, step=step,
     )  # fmt: skip
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")

@@ -76,17 +76,31 @@ def each_target(
             if missing_ok:
                 call.out.note(f"{target} does not exist.")
                 continue
+            rest = "; nothing was changed" if len(wanted) > 1 else ""
             raise exits.Failure(
-                exits.NOT_FOUND, f"{target} does not exist",
+                exits.NOT_FOUND, f"{target} does not exist{rest}",
                 hint=f"See what there is: labfleet get {target.kind.plural}.",
             )  # fmt: skip
         pairs.append((target, obj))
     return pairs
 
 
+def workers(call: Call, names: tuple[str, ...]) -> list[tuple[targets.Target, Any]]:
+    """Return the named workers as they are before a verb; Failure for one that does not exist."""
+    wanted = [targets.one(each, "worker") for each in names]
+    return each_target(call, wanted, missing_ok=False)
+
+
 def is_over(session: Any) -> bool:
     """Tell whether a session has ended, so that nothing of it can be ended or prolonged."""
     return paths.simple(session, "status.phase") in TERMINAL
+
+
+def over(target: targets.Target, session: Any) -> exits.Failure:
+    """Return the refusal of what cannot be done with a session that has ended."""
+    phase = paths.simple(session, "status.phase")
+    cause = f"{target} is over already ({phase}); nothing was changed"
+    return exits.Failure(exits.CONFLICT, cause, reason="AlreadyOver")
 
 
 def selected(
@@ -135,7 +149,8 @@ def asked_of_each(
         try:
             answers.append(ask(target, obj))
         except exits.Failure as failure:
-            if len(pairs) > 1:
+            named = (str(target), repr(target.name))
+            if len(pairs) > 1 and not any(each in failure.cause for each in named):
                 failure.cause = f"{target}: {failure.cause}"
             failed.append(failure)
             if failure.code in {exits.UNREACHABLE, exits.DENIED}:
