@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from labfleet.app.demo import cast, command, screen
 from labfleet.app.demo.play import Scene, Stuck
 
 URL = "http://127.0.0.1:12345"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_address_has_a_line_of_its_own() -> None:
@@ -57,6 +59,26 @@ def test_ten_hours_fit_and_two_days_are_told_plainly(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         command.options(["--minutes", "3000"])
     assert "at most a day, 1440 minutes" in capsys.readouterr().err
+
+
+def test_the_readmes_sample_is_what_80_columns_show() -> None:
+    """Drawn anew from what it says, the sample is the same: header, counts, rows and cuts."""
+    block = README.read_text().split("```text\n")[1].partition("```")[0].rstrip("\n")
+    shown = block.split("\n")
+    scene = Scene(act=shown[0].removeprefix("Labfleet demo — "), url=shown[1])
+    for line in shown:
+        if line.startswith("  "):
+            _, name, phase, words = line.split(None, 3)
+            where, _, message = words.partition(" ")
+            session = phase != "ACTIVE"
+            status = {"phase": phase, "worker": where,
+                      "message": message.lstrip() if session else words}  # fmt: skip
+            row = {"metadata": {"name": name}, "status": status}
+            (scene.sessions if session else scene.workers).append(row)
+    scene.simulations = [{"status": {"phase": each}} for each in ["COMPLETED"] * 4 + ["DENIED"]]
+    # private _picture: as above
+    assert screen.fitted(screen._picture(scene), 79, 40) == shown
+    assert not re.search(r"\b1 sessions", block)
 
 
 @pytest.mark.parametrize("flag", ["--help"])
