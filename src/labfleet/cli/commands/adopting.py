@@ -113,16 +113,15 @@ def garbage(call: Call) -> int:
 
 def _suspect(call: Call, row: dict[str, Any]) -> list[str]:
     each = row.get("suspect") or {}
-    due = each.get("due")
     return [
         str(each.get("kind")),
         human_units.printable(str(each.get("id"))),
         human_units.printable(str(each.get("name") or "-")),
         human_units.printable(str(row.get("region") or "-")),
-        human_units.span(float(row.get("ageSeconds") or 0)),
-        "-" if due is None else human_units.when(due, call.now()),
-        human_units.printable(str(each.get("why"))),
-        human_units.printable(str(each.get("next"))),
+        call.out.span(float(row.get("ageSeconds") or 0)),
+        call.out.when(each.get("due")),
+        call.out.text(each.get("why")),
+        call.out.text(each.get("next")),
     ]
 
 
@@ -154,7 +153,7 @@ def _scan(call: Call, each: dict[str, Any]) -> list[str]:
     at = each.get("last_run_at")
     return [
         human_units.printable(str(each.get("region"))),
-        "never" if at is None else human_units.when(at, call.now()),
+        "never" if at is None and call.out.format != "csv" else call.out.when(at),
         str(each.get("discovered")),
         str(each.get("imported")),
         str(each.get("foreign")),

@@ -104,7 +104,6 @@ def _adds(first: Any, event: Any) -> bool:
 
 def _row(call: Call, run: list[Any]) -> list[str]:
     first, last = run[0], run[-1]
-    csv = call.out.format == "csv"
     reason, told = str(first.get("reason") or ""), str(first.get("message") or "")
     if told and reason.endswith(f" {told}"):
         reason = reason.partition(" ")[0]  # settings repeat their word and what follows it
@@ -116,7 +115,7 @@ def _row(call: Call, run: list[Any]) -> list[str]:
         message = said if message == "-" else f"{message} {said}"
     return [
         str(last.get("revision")),
-        str(last.get("at") or "") if csv else human_units.when(last.get("at"), call.now()),
+        call.out.when(last.get("at")),
         str(last.get("type")),
         human_units.plain(last.get("phase")),
         human_units.plain(last.get("actor")),

@@ -75,19 +75,20 @@ def listed(call: Call) -> int:
     if call.out.quiet:
         output.write("".join(f"{each.get('id')}\n" for each in items))
         return exits.OK
-    now = call.now()
+    csv = call.out.format == "csv"
     rows = [
         [
             human_units.plain(each.get("id")),
             human_units.plain(each.get("role")),
             human_units.plain(each.get("owner")),
-            human_units.age(each.get("created"), now),
-            human_units.when(each.get("expires"), now),
-            human_units.when(each.get("revoked"), now),
+            call.out.when(each.get("created")) if csv else call.out.age(each.get("created")),
+            call.out.when(each.get("expires")),
+            call.out.when(each.get("revoked")),
         ]
         for each in items
     ]
-    call.out.table(["ID", "ROLE", "OWNER", "AGE", "EXPIRES", "REVOKED"], rows)
+    made = "CREATED" if csv else "AGE"
+    call.out.table(["ID", "ROLE", "OWNER", made, "EXPIRES", "REVOKED"], rows)
     return exits.OK
 
 
