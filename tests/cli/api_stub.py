@@ -45,6 +45,7 @@ class Stub:
     on_stream_end: Any = None
     paused: str = ""
     warning: str = ""
+    location: str = ""
 
     def put(self, kind: str, name: str, **services: Any) -> dict[str, Any]:
         """Keep an object as the server would."""
@@ -241,6 +242,8 @@ class _Asked(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header("X-Request-Id", "req-header")
+        if self.stub.location:
+            self.send_header("Location", self.stub.location)
         if self.stub.warning:
             self.send_header("Labfleet-Warning", quote(self.stub.warning))
         if self.stub.paused:

@@ -13,6 +13,7 @@ from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds
+from labfleet.resources.fleet_settings import NAME
 
 
 @click.command("events", short_help="Show what happened to an object, by whom and why.")
@@ -43,7 +44,9 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
         call.out.value({"kind": "List", "items": found}, "")
         return exits.OK
     if not found:
-        call.out.note(f"No events of {target} are kept.")
+        never = target.kind.name == "Settings" and target.name == NAME
+        said = "nothing was changed yet; labfleet settings shows what holds."
+        call.out.note(f"{target}: {said}" if never else f"No events of {target} are kept.")
         return exits.OK
     show(call, found)
     return exits.OK
@@ -51,7 +54,15 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
 
 def history(call: Call, target: targets.Target, limit: int) -> list[Any]:
     """Return the object's last events, oldest first."""
-    page = call.api.get(f"{target.path}/events", limit=limit, namespace=call.settings.namespace)
+    try:
+        page = call.api.get(f"{target.path}/events", limit=limit, namespace=call.settings.namespace)
+    except exits.Failure as failure:
+        if failure.code == exits.NOT_FOUND and (target.kind.name, target.name) == (
+            "Settings",
+            NAME,
+        ):
+            return []  # the one object that is there without having been made
+        raise
     items = page.get("items") if isinstance(page, dict) else None
     if not isinstance(items, list):
         raise call.api.unexpected("a list of events was expected")

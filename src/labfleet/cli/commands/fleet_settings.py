@@ -11,7 +11,7 @@ from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import fleet_settings, kinds, meta
 
 PATH = "/api/v1/settings"
-FLEET = targets.Target(kinds.KINDS["Settings"], "fleet")
+FLEET = targets.Target(kinds.KINDS["Settings"], fleet_settings.NAME)
 GIST = 40
 _reason = click.option(
     "--reason", "--message", "-m", "reason", default="", help="Why, for the record."

@@ -220,7 +220,7 @@ def choose(
     """Return the output that `-o TEXT` names; Failure when there is no such format."""
     name, _, argument = text.partition("=")
     if name not in _PLAIN | {"jsonpath", "custom-columns"}:
-        raise exits.usage(f"unknown output format {text!r}", f"The formats are {options.FORMATS}.")
+        raise exits.usage(f"unknown output format {text!r}", f"The formats: {options.FORMATS}")
     if (name in _PLAIN) == bool(argument):
         raise exits.usage(f"-o {name} takes {'no' if name in _PLAIN else 'an'} argument")
     if name == "custom-columns":
