@@ -207,3 +207,11 @@ def test_names_with_a_comma_get_the_form_that_is_meant(run, stub, argv, instead)
     done = run(*argv)
     assert (done.code, stub.seen) == (2, [])
     assert instead in done.err
+
+
+def test_a_span_beyond_any_calendar_is_told_as_such(run, stub):
+    """It is a duration, only too long a one."""
+    _fleet(stub)
+    for argv in (["drain", "w-1", "--deadline"], ["top", "worker", "w-1", "--since"]):
+        done = run(*argv, "99999999d")
+        assert (done.code, "longer than a hundred years" in done.err) == (2, True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, human_units, output, targets
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, safety, targets
 from labfleet.cli.kit.call import Call, connected
 
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -45,6 +45,7 @@ def adopt(
     """
     space = call.settings.namespace
     body: dict[str, Any] = {"name": name, "template": template}
+    before: Any = None
     if "://" in what:
         body["url"] = what
         if template is None or password_env is not None or password_file is not None:
@@ -58,12 +59,15 @@ def adopt(
         body |= {"instanceId": what, "region": region}
         answer = _sent(call, "/api/v1/fleet/adopt", body, space)
     else:
-        target = targets.one(what, "worker")
+        [(target, before)] = safety.workers(call, (what,))
         answer = _sent(call, f"{target.path}/adopt", {"template": template}, space)
     if call.out.structured or call.out.quiet:
         call.out.show(targets.kind_of("worker"), answer)
         return exits.OK
     made = answer["metadata"]["name"]
+    if before is not None and deeds.unchanged(before, answer):
+        output.say(f"worker/{made} is managed already; {deeds.NOTHING}")
+        return exits.OK
     output.say(f"worker/{made} adopted")
     call.out.note(f"See how it goes: labfleet get worker/{made} --watch")
     return exits.OK

@@ -138,10 +138,8 @@ def since(text: str, option: str, now: datetime) -> datetime:
 
 
 def _moved(text: str, option: str, now: datetime, way: int) -> datetime:
-    try:
-        return now + way * timedelta(seconds=human_units.duration(text))
-    except ValueError:
-        pass
+    if human_units.is_duration(text):
+        return now + way * timedelta(seconds=seconds(text, option))
     try:
         return human_units.moment(text)
     except ValueError:

@@ -20,10 +20,15 @@ _SAID = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*)(?: \((?:in \S+|\S+ ago)\)
 """An instant as programs write it, or as tables show it: `2026-11-27 09:00:00Z (in 25m)`."""
 
 
+def is_duration(text: str) -> bool:
+    """Tell whether a text has the form of a duration."""
+    return _DURATION.fullmatch(text.strip().lower()) is not None
+
+
 def duration(text: str) -> float:
     """Return seconds from `30m`, `1h30m`, `90s`, `2d`; ValueError names the forms."""
     plain = text.strip().lower()
-    if not _DURATION.fullmatch(plain):
+    if not is_duration(text):
         message = f"{text!r} is not a duration: write 90s, 30m, 1h30m or 2d"
         raise ValueError(message)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
