@@ -215,3 +215,18 @@ def test_a_span_beyond_any_calendar_is_told_as_such(run, stub):
     for argv in (["drain", "w-1", "--deadline"], ["top", "worker", "w-1", "--since"]):
         done = run(*argv, "99999999d")
         assert (done.code, "longer than a hundred years" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["cordon", "uncordon", "start"])
+def test_the_verbs_own_refusal_is_told_to_who_may_not_read(run, stub, verb):
+    """Not that of the look before it, which nobody asked for."""
+    denied = {"status": 403, "reason": "Forbidden"}
+    stub.answers["GET /api/v1/workers/w-1"] = (403, {**denied, "detail": "may not read workers"})
+    wish = "desired" if verb == "start" else verb
+    told = {**denied, "detail": "may not drain workers"}
+    stub.answers[f"POST /api/v1/workers/w-1/{wish}"] = (403, told)
+    done = run(verb, "w-1")
+    assert (done.code, "may not drain workers" in done.err) == (6, True)
+    done_anyway = {"kind": "Worker", "metadata": {"name": "w-1"}, "spec": {}}
+    stub.answers[f"POST /api/v1/workers/w-1/{wish}"] = (200, done_anyway)
+    assert "nothing was changed" not in run(verb, "w-1").out

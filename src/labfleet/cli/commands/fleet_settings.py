@@ -194,7 +194,7 @@ def _before(call: Call, target: targets.Target) -> Any:
     except exits.Failure as failure:
         if failure.code != exits.DENIED:
             raise
-        return {"spec": {"unknown": True}}
+        return deeds.UNKNOWN
 
 
 def _told(

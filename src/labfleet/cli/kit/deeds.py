@@ -12,6 +12,8 @@ from labfleet.cli.kit import output, paths, targets
 from labfleet.cli.kit.call import Call
 
 NOTHING = "nothing was changed"
+UNKNOWN: dict[str, Any] = {"spec": {"unknown": True}}
+"""What somebody may not read before a verb: it counts as changed."""
 
 
 def unchanged(before: Any, after: Any) -> bool:

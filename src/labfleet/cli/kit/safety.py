@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from labfleet.cli.kit import exits, human_units, output, paths, targets
+from labfleet.cli.kit import deeds, exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
 from labfleet.resources.session import TERMINAL
@@ -86,9 +86,17 @@ def each_target(
 
 
 def workers(call: Call, names: tuple[str, ...]) -> list[tuple[targets.Target, Any]]:
-    """Return the named workers as they are before a verb; Failure for one that does not exist."""
+    """Return the named workers as they are before a verb; Failure for one that does not exist.
+
+    To who may not read them they are unknown: the verb's own refusal says what is not allowed.
+    """
     wanted = [targets.one(each, "worker") for each in names]
-    return each_target(call, wanted, missing_ok=False)
+    try:
+        return each_target(call, wanted, missing_ok=False)
+    except exits.Failure as failure:
+        if failure.code != exits.DENIED:
+            raise
+        return [(target, deeds.UNKNOWN) for target in wanted]
 
 
 def is_over(session: Any) -> bool:
