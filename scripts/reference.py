@@ -136,7 +136,7 @@ def page_commands() -> str:
     shared = {option for each in cli.root.params for option in each.opts}
     for name, (module, attribute, line) in cli.COMMANDS.items():
         command = getattr(importlib.import_module(module), attribute)
-        parts.append(f"## labfleet {name}\n\n{line}\n\n" + _command(command, shared))
+        parts.append(f"## labfleet {name}\n\n{line}\n\n" + _command(command, shared, name))
         parts.append(_examples(name))
     for name, line in entry.PROGRAMS.items():
         parts.append(f"## labfleet {name}\n\n{line}\n\n" + _program(name))
@@ -149,15 +149,17 @@ def _examples(name: str) -> str:
     return "```sh\n" + "\n".join(examples.EXAMPLES[name]) + "\n```\n"
 
 
-def _command(command: click.Command, shared: set[str]) -> str:
+def _command(command: click.Command, shared: set[str], path: str) -> str:
     words = [each.name or "" for each in command.params if isinstance(each, click.Argument)]
     lines = [f"Arguments: {' '.join(word.upper() for word in words)}\n"] if words else []
     options = _options(command, shared)
     lines += [options] if options else []
     if isinstance(command, click.Group):
         for name, below in sorted(command.commands.items()):
+            inner = f"{path} {name}"
             lines.append(
-                f"### {name}\n\n{below.get_short_help_str(200)}\n\n{_command(below, shared)}"
+                f"### {name}\n\n{below.get_short_help_str(200)}\n\n"
+                f"{_command(below, shared, inner)}\n{_examples(inner)}"
             )
     return "\n".join(lines)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 
 from labfleet.app.demo import cast, command, screen
-from labfleet.app.demo.play import Scene
+from labfleet.app.demo.play import Scene, Stuck
 
 URL = "http://127.0.0.1:12345"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_address_has_a_line_of_its_own() -> None:
@@ -35,6 +38,7 @@ def test_sessions_of_visitors_are_no_fault_of_the_demo() -> None:
     shown = io.StringIO()
     counts = dict.fromkeys(
         ("sessions_completed", "sessions_requested", "sessions_refused", "sessions_failed",
+         "sessions_cancelled",
          "workers_provisioned", "workers_terminated", "instances_left", "licences_left", "labs_left",
          "ports_left", "invariant_violations", "simulated_s", "wall_s"), 0
     )  # fmt: skip
@@ -57,6 +61,26 @@ def test_ten_hours_fit_and_two_days_are_told_plainly(capsys: pytest.CaptureFixtu
     assert "at most a day, 1440 minutes" in capsys.readouterr().err
 
 
+def test_the_readmes_sample_is_what_80_columns_show() -> None:
+    """Drawn anew from what it says, the sample is the same: header, counts, rows and cuts."""
+    block = README.read_text().split("```text\n")[1].partition("```")[0].rstrip("\n")
+    shown = block.split("\n")
+    scene = Scene(act=shown[0].removeprefix("Labfleet demo — "), url=shown[1])
+    for line in shown:
+        if line.startswith("  "):
+            _, name, phase, words = line.split(None, 3)
+            where, _, message = words.partition(" ")
+            session = phase != "ACTIVE"
+            status = {"phase": phase, "worker": where,
+                      "message": message.lstrip() if session else words}  # fmt: skip
+            row = {"metadata": {"name": name}, "status": status}
+            (scene.sessions if session else scene.workers).append(row)
+    scene.simulations = [{"status": {"phase": each}} for each in ["COMPLETED"] * 4 + ["DENIED"]]
+    # private _picture: as above
+    assert screen.fitted(screen._picture(scene), 79, 40) == shown
+    assert not re.search(r"\b1 sessions", block)
+
+
 @pytest.mark.parametrize("flag", ["--help"])
 def test_the_programs_help_ends_with_examples(
     flag: str, capsys: pytest.CaptureFixture[str]
@@ -65,3 +89,69 @@ def test_the_programs_help_ends_with_examples(
     with pytest.raises(SystemExit):
         command.options([flag])
     assert "  labfleet demo --once --json\n" in capsys.readouterr().out
+
+
+def test_a_cut_is_marked() -> None:
+    """Nothing just stops: neither a line at the last column, nor the lines at the last row."""
+    assert screen.fitted(["abcdef", "abcde"], 5, 3) == ["abcd…", "abcde"]
+    assert screen.fitted(["a", "b", "c"], 5, 3) == ["a", "b", "c"]
+    assert screen.fitted(["a", "b", "c", "d"], 5, 3) == ["a", "b", "…"]
+
+
+def test_the_end_counts_every_session() -> None:
+    """What is completed, refused, failed and cancelled is all that was asked for."""
+    shown = io.StringIO()
+    ends = {"sessions_completed": 214, "sessions_refused": 1, "sessions_failed": 0,
+            "sessions_cancelled": 6, "sessions_requested": 221}  # fmt: skip
+    rest = dict.fromkeys(
+        ("workers_provisioned", "workers_terminated", "instances_left", "licences_left",
+         "labs_left", "ports_left", "invariant_violations", "simulated_s", "wall_s"), 0
+    )  # fmt: skip
+    screen.Screen(quiet=False, stream=shown).result(
+        {**ends, **rest, "ok": True, "refusals": {}, "failures": {}, "violations": []}
+    )
+    told = "214 of 221 sessions completed, 1 refused, 0 failed, 6 cancelled; "
+    assert told in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("argv", "session"),
+    [(["--once"], 5), (["--once", "--minutes", "600"], 300),
+     (["--once", "--minutes", "600", "--speed", "1"], 36_000), (["--minutes", "600"], 0)],
+)  # fmt: skip
+def test_the_patience_is_longer_than_what_it_waits_for(argv: list[str], session: float) -> None:
+    """It follows from length and speed: two rounds of sessions, and an hour of machines' time."""
+    found = command.options(argv)
+    assert found.patience >= 300 + 2 * session + 3600 / found.speed - 0.001
+
+
+def test_a_patience_that_cannot_be_enough_is_refused_at_the_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With what to change; without --once nothing waits for a session's whole length."""
+    with pytest.raises(SystemExit):
+        command.options(["--once", "--minutes", "600", "--patience", "300"])
+    told = capsys.readouterr().err
+    assert "600 minutes at speed 120 takes 300 s" in told
+    assert "--minutes or --speed" in told
+    assert command.options(["--minutes", "600", "--patience", "60"]).patience == 60
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_folder_in_an_error_is_one_that_is_there(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs in a temporary folder are not named, since it is gone by then."""
+
+    def stuck(_: object) -> None:
+        raise Stuck("sessions did not end within 9 s; --patience gives it longer")
+
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command.Play, "open", stuck)
+    folder = tmp_path / "demo"
+    assert command.main(["--once", *(["--data", str(folder)] if kept else [])]) == 1
+    told = capsys.readouterr().err
+    assert "--patience" in told
+    assert (f"logs: {folder}" in told) is kept
+    assert ("logs are not kept; --data DIR keeps them" in told) is not kept
+    assert "/tmp/labfleet-demo-" not in told

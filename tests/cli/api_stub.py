@@ -45,6 +45,7 @@ class Stub:
     on_stream_end: Any = None
     paused: str = ""
     warning: str = ""
+    location: str = ""
 
     def put(self, kind: str, name: str, **services: Any) -> dict[str, Any]:
         """Keep an object as the server would."""
@@ -103,8 +104,20 @@ class Stub:
         if obj is None:
             return _problem(404, "NotFound", f"{kind.lower()}/{parts[1]} does not exist")
         if len(parts) == 3:
-            return 200, obj
+            return 200, self._done(obj, parts[2], ask.body or {}) if ask.method == "POST" else obj
         return self._one(ask, kind, obj)
+
+    def _done(self, obj: dict[str, Any], verb: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Set in an object's spec what a verb asks for, as the server does."""
+        wishes: dict[str, dict[str, Any]] = {
+            "cordon": {"cordoned": True}, "uncordon": {"cordoned": False}, "drain": {"drain": body},
+            "cancel-drain": {"drain": None}, "change-drain": {"drain": body}, "desired": body,
+            "idle-detection": {"idleDetection": body.get("enabled")},
+            "pause": {"paused": True}, "resume": {"paused": False},
+        }  # fmt: skip
+        if verb in wishes:
+            obj["spec"] = {**obj["spec"], **wishes[verb]}
+        return obj
 
     def _applied(self, ask: Seen, body: dict[str, Any]) -> dict[str, Any]:
         """Create or merge one object as the server does; `refusals` are given first."""
@@ -231,6 +244,8 @@ class _Asked(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header("X-Request-Id", "req-header")
+        if self.stub.location:
+            self.send_header("Location", self.stub.location)
         if self.stub.warning:
             self.send_header("Labfleet-Warning", quote(self.stub.warning))
         if self.stub.paused:

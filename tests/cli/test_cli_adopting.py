@@ -49,11 +49,21 @@ SUSPECT = {
 def test_what_is_named_decides_what_is_sent(run, stub, argv, path, body):
     """A worker, an instance id or a URL; passwords only ever as a reference."""
     stub.put("Worker", "w-1")
-    stub.answers[f"POST {path}"] = (201, stub.put("Worker", "n"))
+    stub.answers[f"POST {path}"] = (
+        201,
+        stub.put("Worker", "n", spec={"origin": {"managed": True}}),
+    )
     done = run(*argv)
     assert (done.code, done.out) == (0, "worker/n adopted\n")
     [sent] = stub.calls("POST")
     assert (sent.path, sent.body) == (path, body)
+
+
+def test_a_worker_that_is_managed_already_is_not_adopted_again(run, stub):
+    """The server leaves it as it is, and that is what is said."""
+    stub.put("Worker", "w-1", spec={"origin": {"managed": True}})
+    done = run("adopt", "worker/w-1")
+    assert (done.code, done.out) == (0, "worker/w-1 is managed already; nothing was changed\n")
 
 
 @pytest.mark.parametrize(

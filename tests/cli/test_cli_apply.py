@@ -319,3 +319,54 @@ def test_an_object_of_every_kind_can_be_applied(run, stub, tmp_path):
     assert run("apply", "-f", str(file)).code == 0
     made = [each["kind"] for each in stub.sent()]
     assert made == ["Template", "Settings", "Webhook"]
+
+
+TOPOLOGY = "lab:\n  title: x\nnodes: []\n"
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run", "client"], ["--dry-run", "server"]])
+@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
+def test_a_folder_may_hold_the_topology_of_its_definition(run, stub, tmp_path, dry, suffix):
+    """The file that a definition names is no manifest, whichever of the two is read first."""
+    for name in ("a", "z"):
+        (tmp_path / f"{name}-lab.{suffix}").write_text(TOPOLOGY)
+        text = DEFINITION.replace("topo/lab.txt", f"{name}-lab.{suffix}")
+        (tmp_path / f"m-{name}.yaml").write_text(text.replace("name: lab", f"name: {name}"))
+    done = run("apply", "-f", str(tmp_path), *dry)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["definition/a", "definition/z"]
+
+
+def test_any_other_topology_in_a_folder_stays_an_error(run, stub, tmp_path):
+    """One that no definition names may have been forgotten; one that is given by name is meant."""
+    (tmp_path / "named.yaml").write_text(TOPOLOGY)
+    (tmp_path / "stray.yaml").write_text(TOPOLOGY)
+    (tmp_path / "m.yaml").write_text(DEFINITION.replace("topo/lab.txt", "named.yaml"))
+    done = run("apply", "-f", str(tmp_path))
+    assert (done.code, stub.seen) == (2, [])
+    assert "stray.yaml: line 1: this is a CML topology" in done.err
+    assert "named.yaml: line" not in done.err
+    both = run("apply", "-f", str(tmp_path / "m.yaml"), "-f", str(tmp_path / "named.yaml"))
+    assert (both.code, "named.yaml: line 1: this is a CML topology" in both.err) == (2, True)
+
+
+def test_definitions_are_deleted_by_the_folder_that_holds_their_topologies(run, stub, tmp_path):
+    """`delete -f` reads folders by the same rule."""
+    (tmp_path / "named.yaml").write_text(TOPOLOGY)
+    (tmp_path / "m.yaml").write_text(DEFINITION.replace("topo/lab.txt", "named.yaml"))
+    stub.put("Definition", "lab")
+    assert run("delete", "-f", str(tmp_path), "--yes").out == "definition/lab deleted\n"
+
+
+@pytest.mark.parametrize(
+    ("phase", "how"),
+    [("CANCELLED", "apply another name"), ("FAILED", "labfleet retry s-1, or apply another name"),
+     ("RUNNING", "")],
+)  # fmt: skip
+def test_applying_what_is_over_says_that_nothing_starts(run, stub, phase, how):
+    """Unchanged is true, and not what was hoped for."""
+    spec = {"definition": "lab", "priority": 5}
+    stub.put("Session", "s-1", labels={"team": "a"}, spec=spec, status={"phase": phase})
+    done = run("apply", "-f", "-", stdin=SESSION)
+    assert (done.code, done.out) == (0, "session/s-1 unchanged\n")
+    assert done.err == (f"session/s-1 is over ({phase}); to run it again: {how}.\n" if how else "")

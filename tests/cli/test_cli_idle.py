@@ -42,9 +42,9 @@ def test_only_workers_are_idle(run):
 def test_the_switch_of_single_workers(run, stub):
     """One request for each, said in words."""
     for name in ("w1", "w2"):
-        stub.answers[f"POST /api/v1/workers/{name}/idle-detection"] = (200, {})
+        stub.put("Worker", name)
     assert "never stopped for idleness" in run("idle", "disable", "w1", "worker/w2").out
-    assert [each.body for each in stub.seen] == [{"enabled": False}, {"enabled": False}]
+    assert [each.body for each in stub.calls("POST")] == [{"enabled": False}, {"enabled": False}]
     assert "may be stopped" in run("idle", "enable", "w1").out
 
 

@@ -14,14 +14,16 @@ ROWS = [
 ]  # fmt: skip
 EFFECTIVE = {"settings": ROWS, "pauses": []}
 OBJECT = {"kind": "Settings", "metadata": {"name": "fleet"}, "spec": {}, "status": {}}
+SET = {**OBJECT, "spec": {"idle": {"enabled": True}}}
+PAUSED = {**OBJECT, "spec": {"automation": {"paused": True, "reason": ""}}}
 
 
 @pytest.fixture
 def fleet(stub):
     """A server with settings."""
     stub.answers["GET /api/v1/settings/effective"] = (200, EFFECTIVE)
-    stub.answers["POST /api/v1/settings/change"] = (200, OBJECT)
-    stub.answers["POST /api/v1/settings/pause"] = (200, OBJECT)
+    stub.answers["POST /api/v1/settings/change"] = (200, SET)
+    stub.answers["POST /api/v1/settings/pause"] = (200, PAUSED)
     stub.answers["POST /api/v1/settings/resume"] = (200, OBJECT)
     return stub
 
@@ -84,7 +86,7 @@ def test_a_wrong_setting_is_a_usage_error_and_sends_nothing(run, fleet, words, h
 
 def test_options_may_stand_before_the_last_word(run, fleet):
     """`settings -o json set` is `settings set -o json`."""
-    assert run("settings", "-o", "json", "set", "idle.enabled=true").json == OBJECT
+    assert run("settings", "-o", "json", "set", "idle.enabled=true").json == SET
 
 
 def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
@@ -95,6 +97,7 @@ def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
     assert "labfleet resume" in said.err
     assert run("pause", "--pool", "exam").out == "pool/exam paused\n"
     assert run("resume", "--pool", "exam").out == "pool/exam resumed\n"
+    fleet.answers["GET /api/v1/settings/fleet"] = (200, PAUSED)
     assert run("resume").out == "automatic actions resumed\n"
     assert [(each.path, each.body) for each in fleet.calls("POST")] == [
         ("/api/v1/settings/pause", {"reason": "network work"}),
@@ -106,13 +109,16 @@ def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
 
 def test_resume_says_what_was_not_paused_and_what_still_is(run, fleet):
     """Nobody believes that everything goes on while a pool or the whole fleet is paused."""
-    fleet.put("Pool", "exam")
-    assert "Automatic actions are not paused." in run("resume").err
-    assert "Pool exam is not paused." in run("resume", "--pool", "exam").err
+    fleet.put("Pool", "exam", spec={"paused": False})
+    assert run("resume").out == "automatic actions were not paused; nothing was changed\n"
+    told = run("resume", "--pool", "exam").out
+    assert told == "pool/exam was not paused; nothing was changed\n"
     pauses = [{"pool": "exam", "text": "t"}, {"pool": None, "text": "t"}]
     fleet.answers["GET /api/v1/settings/effective"] = (200, {**EFFECTIVE, "pauses": pauses})
-    said = run("resume").err
-    assert "not paused" not in said
+    fleet.answers["GET /api/v1/settings/fleet"] = (200, PAUSED)
+    done = run("resume")
+    said = done.err
+    assert "not paused" not in done.out + said
     assert "Pool exam is still paused; it ends with: labfleet resume --pool exam" in said
     assert "Everything is still paused" in run("resume", "--pool", "exam").err
 
@@ -173,3 +179,23 @@ def test_a_clock_is_confirmed_with_its_reason(run, stub):
     done = run("confirm-clock", "--reason", "NTP was off")
     assert done.out == "clock confirmed\n"
     assert stub.seen[-1].body == {"reason": "NTP was off"}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "stands", "said"),
+    [
+        (("settings", "set", "idle.enabled=true"), "change", SET, "the settings are so already"),
+        (("settings", "unset", "idle.enabled"), "change", OBJECT, "the settings are so already"),
+        (("settings", "unset", "idle.enabled"), "change", None, "the settings are so already"),
+        (("pause",), "pause", PAUSED, "automatic actions were paused already"),
+        (("resume",), "resume", OBJECT, "automatic actions were not paused"),
+    ],
+)
+def test_a_switch_that_stood_so_already_is_not_claimed(run, fleet, words, path, stands, said):
+    """When the answer is what the fleet had, nothing was changed; never made settings are empty."""
+    answer = OBJECT if stands is None else stands
+    fleet.answers[f"POST /api/v1/settings/{path}"] = (200, answer)
+    if stands is not None:
+        fleet.answers["GET /api/v1/settings/fleet"] = (200, stands)
+    done = run(*words)
+    assert (done.code, done.out) == (0, f"{said}; nothing was changed\n")

@@ -63,7 +63,9 @@ def test_one_worker_over_time_is_plain_in_a_pipe(run, numbers):
     assert "CURVE" not in head
     assert cpu.split() == ["cpu", "90", "9", "50", "91", "percent", "2"]
     assert labs.split()[1] == "-"
-    assert numbers.calls("GET")[-1].query["since"] == "1h"
+    for asked in ("1h", "60m", "2026-11-27T11:00:00Z", "2026-11-27 11:00:00Z (1h ago)"):
+        run("top", "worker", "w-1", "--since", asked)
+        assert numbers.calls("GET")[-1].query["since"] == "2026-11-27T11:00:00.000Z"
 
 
 def test_a_terminal_gets_a_curve(run, numbers):

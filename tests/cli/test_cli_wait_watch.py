@@ -237,7 +237,22 @@ def test_wait_for_create(run, stub):
     """An object that is not there yet is waited for, one that is there is enough."""
     stub.on_get = [step(None), step(None), step("PENDING")]
     done = run("wait", "session/s-1", "--for=create")
-    assert (done.code, "reached its creation" in done.err) == (0, True)
+    assert (done.code, "session/s-1 is there." in done.err) == (0, True)
     assert run("wait", "session/s-1", "--for", "create").code == 0
     late = run("wait", "session/s-2", "--for=create", "--timeout", "1m")
     assert (late.code, "it does not exist" in late.err) == (8, True)
+
+
+@pytest.mark.parametrize(("phase", "wish"), [("COMPLETED", "delete"), ("RUNNING", "delete")])
+def test_what_was_not_deleted_in_time_is_said_so(run, stub, phase, wish):
+    """A session that is over has reached its end; what did not come is its deletion."""
+    stub.put("Session", "mine", status={"phase": phase})
+    done = run("wait", "session/mine", "--for", wish, "--timeout", "2s")
+    assert done.code == 8
+    assert f"session/mine was not deleted within 2s; it is {phase}" in done.err
+
+
+def test_what_was_not_created_in_time_is_said_so(run, stub):
+    """The same of an object that never came."""
+    done = run("wait", "session/mine", "--for", "create", "--timeout", "2s")
+    assert (done.code, "session/mine was not created within 2s" in done.err) == (8, True)

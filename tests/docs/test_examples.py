@@ -153,6 +153,32 @@ def test_every_command_has_examples_that_parse(name: str) -> None:
             check(words)
 
 
+def test_every_command_below_a_command_has_examples_of_its_own() -> None:
+    """Its help is where people look for its form; each example is a line of that command."""
+    context = root.make_context("labfleet", ["version"], obj=environment.real())
+    below = {
+        f"{name} {each}": command.commands[each]
+        for name in COMMANDS
+        if isinstance(command := root.get_command(context, name), click.Group)
+        for each in command.commands
+    }
+    assert {"settings set", "token create", "context set"} <= {*below}
+    for name, command in below.items():
+        for line in examples.EXAMPLES[name]:
+            assert line.startswith(f"labfleet {name}"), line
+            assert line in (command.epilog or ""), line
+            check(shlex.split(line)[1:])
+    known = {*below, *COMMANDS, *PROGRAMS}
+    assert {*examples.EXAMPLES} <= known
+
+
+@pytest.mark.parametrize("name", examples.EXAMPLES)
+def test_no_example_of_help_is_wider_than_80_columns(name: str) -> None:
+    """A line that a terminal wraps is copied wrong."""
+    shown = [*(examples.epilog(name) or "").splitlines(), *examples.lines(name).splitlines()]
+    assert max(len(line) for line in shown) <= 80
+
+
 def test_there_are_commands_to_check() -> None:
     """The reader of shell blocks finds the commands; else the test above checks nothing."""
     found = [words for page in PAGES for words in labfleet(page)]

@@ -14,6 +14,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import (
+    TERMINAL,
     NodeObservation,
     PortAllocation,
     ResourceObservation,
@@ -226,6 +227,20 @@ async def test_extend_refuses_what_cannot_be(world: World):
     with pytest.raises(Refused) as caught:
         await verbs.extend(world.services, ADMIN, "s1", "default", by=HOUR)
     assert caught.value.reason == "SlotOver"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("phase", sorted(TERMINAL))
+@pytest.mark.parametrize("to", [True, False])
+async def test_what_is_over_is_said_to_be_over(world: World, phase, to):
+    """Not that it has no end yet, nor that it is ending: with and without an end of its own."""
+    await world.definition()
+    how = {"end": world.clock.now() + HOUR} if to else {"by": HOUR}
+    await world.status(await world.session("ghost"), phase=phase)
+    with pytest.raises(Refused) as caught:
+        await verbs.extend(world.services, ADMIN, "ghost", "default", **how)
+    assert caught.value.reason == "SlotOver"
+    assert f"is over already ({phase})" in str(caught.value)
 
 
 @pytest.mark.asyncio

@@ -153,11 +153,13 @@ class Root(click.Group):
             return self._program(cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        module, name, _ = COMMANDS[cmd_name]
-        found = getattr(importlib.import_module(module), name)
+        module, attribute, _ = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), attribute)
         if not isinstance(found, click.Command):
             return None
         found.epilog = examples.epilog(cmd_name)
+        for name, below in found.commands.items() if isinstance(found, click.Group) else ():
+            below.epilog = examples.epilog(f"{cmd_name} {name}")
         return found
 
     def resolve_command(

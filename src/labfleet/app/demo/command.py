@@ -25,6 +25,10 @@ from labfleet.stores import opening
 from labfleet.stores.runners import Threads
 
 DAY = 1440
+PATIENCE = 300.0
+"""Real seconds for everything that does not follow fleet time, on a machine that is busy."""
+MACHINES = 3600.0
+"""Fleet seconds in which machines start and end, with the waits of an order between them."""
 
 
 def options(argv: Sequence[str]) -> argparse.Namespace:
@@ -49,7 +53,9 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="port of the API and the page")
     parser.add_argument("--data", type=Path, help="folder to keep; a temporary one without it")
     parser.add_argument("--store", default="", help="postgresql://... instead of a file")
-    parser.add_argument("--patience", type=float, default=300.0, help="real seconds to wait")
+    parser.add_argument(
+        "--patience", type=float, help="real seconds to wait (as --minutes and --speed need it)"
+    )
     found = parser.parse_args(argv)
     found.speed = (120.0 if found.once else 30.0) if found.speed is None else found.speed
     found.minutes = (10 if found.once else 30) if found.minutes is None else found.minutes
@@ -61,7 +67,23 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
         parser.error("--speed, --sessions, --minutes and --workers are greater than 0")
     if found.minutes > DAY:
         parser.error(f"--minutes: a session of the demo lasts at most a day, {DAY} minutes")
+    _patience(parser, found)
     return found
+
+
+def _patience(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """Fill in how long to wait, which starts with what it limits; refuse what cannot be enough.
+
+    Sessions run for their whole length with --once only, and may come in two rounds.
+    """
+    session = found.minutes * 60 / found.speed if found.once else 0.0
+    if found.patience is None:
+        found.patience = PATIENCE + 2 * session + MACHINES / found.speed
+    elif found.patience <= session:
+        parser.error(
+            f"--patience: a session of {found.minutes} minutes at speed {found.speed:g} takes "
+            f"{session:.0f} s; leave --patience out, or change --minutes or --speed"
+        )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -117,7 +139,9 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
         return 130
     except (NotStarted, Stuck, exits.Failure) as problem:
         screen.say(f"the demo failed: {problem}")
-        screen.say(f"logs: {folder}" + ("" if chosen.data else " (use --data DIR to keep them)"))
+        # A temporary folder is gone before anybody could look into it.
+        kept = f"logs: {folder}" if chosen.data else "logs are not kept; --data DIR keeps them"
+        screen.say(kept)
         _explain(play, screen, folder)
         return 1
     finally:

@@ -242,7 +242,7 @@ class Play:
             if done() and not self._kill_at:
                 return
             if time.monotonic() > deadline:
-                raise Stuck(f"{what} within {self.plan.patience:g} s")
+                raise Stuck(f"{what} within {self.plan.patience:.0f} s; --patience gives it longer")
             time.sleep(TICK)
 
     def _tend(self) -> None:

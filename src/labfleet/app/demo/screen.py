@@ -41,7 +41,7 @@ class Screen:
             self._line(scene)
             return
         width, height = shutil.get_terminal_size()
-        lines = [line[: width - 1] for line in _picture(scene)][: max(height - 2, 3)]
+        lines = fitted(_picture(scene), width - 1, max(height - 2, 3))
         self._erase()
         self._stream.write("\n".join(lines) + "\n")
         self._stream.flush()
@@ -53,7 +53,8 @@ class Screen:
         self.say("")
         self.say(
             f"{result['sessions_completed']} of {result['sessions_requested']} sessions completed, "
-            f"{result['sessions_refused']} refused, {result['sessions_failed']} failed; "
+            f"{result['sessions_refused']} refused, {result['sessions_failed']} failed, "
+            f"{result['sessions_cancelled']} cancelled; "
             f"{result['workers_provisioned']} workers made, {result['workers_terminated']} ended"
         )
         self.say(
@@ -92,6 +93,12 @@ class Screen:
         if self._height:
             self._stream.write(f"\x1b[{self._height}A\x1b[J")
             self._height = 0
+
+
+def fitted(lines: list[str], columns: int, rows: int) -> list[str]:
+    """Return the lines within a terminal; … stands where a line, or the rest of them, is cut off."""
+    cut = [line if len(line) <= columns else line[: columns - 1] + "…" for line in lines]
+    return cut if len(cut) <= rows else [*cut[: rows - 1], "…"]
 
 
 def grouped(words: str, found: dict[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, human_units, output, targets
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, safety, targets
 from labfleet.cli.kit.call import Call, connected
 
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -45,6 +45,7 @@ def adopt(
     """
     space = call.settings.namespace
     body: dict[str, Any] = {"name": name, "template": template}
+    before: Any = None
     if "://" in what:
         body["url"] = what
         if template is None or password_env is not None or password_file is not None:
@@ -58,12 +59,15 @@ def adopt(
         body |= {"instanceId": what, "region": region}
         answer = _sent(call, "/api/v1/fleet/adopt", body, space)
     else:
-        target = targets.one(what, "worker")
+        [(target, before)] = safety.workers(call, (what,))
         answer = _sent(call, f"{target.path}/adopt", {"template": template}, space)
     if call.out.structured or call.out.quiet:
         call.out.show(targets.kind_of("worker"), answer)
         return exits.OK
     made = answer["metadata"]["name"]
+    if before is not None and deeds.unchanged(before, answer):
+        output.say(f"worker/{made} is managed already; {deeds.NOTHING}")
+        return exits.OK
     output.say(f"worker/{made} adopted")
     call.out.note(f"See how it goes: labfleet get worker/{made} --watch")
     return exits.OK
@@ -113,16 +117,15 @@ def garbage(call: Call) -> int:
 
 def _suspect(call: Call, row: dict[str, Any]) -> list[str]:
     each = row.get("suspect") or {}
-    due = each.get("due")
     return [
         str(each.get("kind")),
         human_units.printable(str(each.get("id"))),
         human_units.printable(str(each.get("name") or "-")),
         human_units.printable(str(row.get("region") or "-")),
-        human_units.span(float(row.get("ageSeconds") or 0)),
-        "-" if due is None else human_units.when(due, call.now()),
-        human_units.printable(str(each.get("why"))),
-        human_units.printable(str(each.get("next"))),
+        call.out.span(float(row.get("ageSeconds") or 0)),
+        call.out.when(each.get("due")),
+        call.out.text(each.get("why")),
+        call.out.text(each.get("next")),
     ]
 
 
@@ -154,7 +157,7 @@ def _scan(call: Call, each: dict[str, Any]) -> list[str]:
     at = each.get("last_run_at")
     return [
         human_units.printable(str(each.get("region"))),
-        "never" if at is None else human_units.when(at, call.now()),
+        "never" if at is None and call.out.format != "csv" else call.out.when(at),
         str(each.get("discovered")),
         str(each.get("imported")),
         str(each.get("foreign")),

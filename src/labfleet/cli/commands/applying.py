@@ -16,11 +16,12 @@ import msgspec
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import exits, manifest_sending, output, sources, yamltext
+from labfleet.cli.kit import exits, manifest_sending, output, paths, safety, sources, yamltext
 from labfleet.cli.kit.call import Call, connected
 from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.kernel import clock
 from labfleet.resources.kinds import Kind
+from labfleet.resources.session import RETRIABLE
 
 _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
 
@@ -123,6 +124,11 @@ def _tell(call: Call, done: Outcome, dry_run: str | None) -> None:
     if call.out.structured:
         return
     target = done.source.target
+    if target.kind.name == "Session" and safety.is_over(done.obj):
+        # Applying a file again is how people try again what has ended; it starts nothing.
+        phase = paths.simple(done.obj, "status.phase")
+        again = f"labfleet retry {target.name}, or " if phase in RETRIABLE else ""
+        call.out.note(f"{target} is over ({phase}); to run it again: {again}apply another name.")
     if call.out.quiet or call.out.format == "name":
         output.say(str(target) if call.out.format == "name" else target.name)
         return

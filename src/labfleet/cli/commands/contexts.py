@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import exits, output, settings
+from labfleet.cli.kit import deeds, exits, output, settings
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -69,6 +69,9 @@ def use(ctx: click.Context, *, name: str) -> int:
         raise exits.Failure(
             exits.NOT_FOUND, f"there is no context {name!r}", hint=f"Known contexts: {known}."
         )
+    if config["current"] == name:
+        output.say(f"context {name} is in use already; {deeds.NOTHING}")
+        return exits.OK
     settings.write_config(environment, {**config, "current": name})
     output.say(f"context {name} in use")
     return exits.OK

@@ -181,7 +181,7 @@ def _conditions(call: Call, obj: dict[str, Any]) -> None:
             f"  {each.get('type')}",
             str(each.get("status")),
             human_units.plain(each.get("reason")),
-            human_units.when(each.get("lastTransitionTime"), call.now()),
+            call.out.when(each.get("lastTransitionTime")),
             human_units.plain(each.get("message")),
         ]
         for each in found

@@ -110,9 +110,16 @@ def _end(call: Call, target: targets.Target, obj: Any) -> dict[str, Any]:
 @click.option("-l", "--selector", metavar="LABELS", help="All sessions with these labels.")
 @click.option("--reason", "-m", default="", help="Why, for the record and its owner.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@click.option("--dry-run", type=click.Choice(["client"]), help="Only say what would be cancelled.")
 @connected
 def cancel(
-    call: Call, *, names: tuple[str, ...], selector: str | None, reason: str, yes: bool
+    call: Call,
+    *,
+    names: tuple[str, ...],
+    selector: str | None,
+    reason: str,
+    yes: bool,
+    dry_run: str | None,
 ) -> int:
     """End sessions before their time; accepted in every phase.
 
@@ -122,6 +129,10 @@ def cancel(
     if not pairs:
         call.out.note("No session that is not over has these labels.")
         return exits.OK
+    if dry_run:
+        for target, obj in pairs:
+            output.say(f"{target} {_would(obj)} (dry run)")
+        return exits.OK
     if selector:
         call.confirm(safety.many(pairs, "cancelled"), yes=yes)
     else:
@@ -130,10 +141,10 @@ def cancel(
     over: list[exits.Failure] = []
     answers: list[Any] = []
     for target, obj in pairs:
-        answer, said = _cancel(call, target, obj, reason)
         if safety.is_over(obj):
-            over.append(exits.Failure(exits.CONFLICT, said, reason="AlreadyOver"))
+            over.append(safety.over(target, obj))
             continue
+        answer, said = _cancel(call, target, obj, reason)
         answers.append(answer)
         if not call.out.structured:
             output.say(target.name if call.out.quiet else said)
@@ -144,11 +155,18 @@ def cancel(
     return exits.OK
 
 
+def _would(obj: Any) -> str:
+    phase = paths.simple(obj, "status.phase")
+    if safety.is_over(obj):
+        return f"is over already ({phase}) and would stay so"
+    if paths.simple(obj, "spec.cancel") is not None:
+        return f"was cancelled before and is ending ({phase})"
+    return "would be cancelled"
+
+
 def _cancel(call: Call, target: targets.Target, obj: Any, reason: str) -> tuple[Any, str]:
     """Return the session afterwards, and what became of it in words."""
     phase = paths.simple(obj, "status.phase")
-    if safety.is_over(obj):
-        return obj, f"{target} is over already ({phase}); nothing was changed"
     answer = call.api.post(
         f"{target.path}/cancel",
         {"reason": reason},

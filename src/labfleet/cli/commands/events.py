@@ -13,6 +13,7 @@ from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds
+from labfleet.resources.fleet_settings import NAME
 
 
 @click.command("events", short_help="Show what happened to an object, by whom and why.")
@@ -43,7 +44,9 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
         call.out.value({"kind": "List", "items": found}, "")
         return exits.OK
     if not found:
-        call.out.note(f"No events of {target} are kept.")
+        never = target.kind.name == "Settings" and target.name == NAME
+        said = "nothing was changed yet; labfleet settings shows what holds."
+        call.out.note(f"{target}: {said}" if never else f"No events of {target} are kept.")
         return exits.OK
     show(call, found)
     return exits.OK
@@ -51,7 +54,15 @@ def events(call: Call, *, args: tuple[str, ...], limit: int, watch: bool) -> int
 
 def history(call: Call, target: targets.Target, limit: int) -> list[Any]:
     """Return the object's last events, oldest first."""
-    page = call.api.get(f"{target.path}/events", limit=limit, namespace=call.settings.namespace)
+    try:
+        page = call.api.get(f"{target.path}/events", limit=limit, namespace=call.settings.namespace)
+    except exits.Failure as failure:
+        if failure.code == exits.NOT_FOUND and (target.kind.name, target.name) == (
+            "Settings",
+            NAME,
+        ):
+            return []  # the one object that is there without having been made
+        raise
     items = page.get("items") if isinstance(page, dict) else None
     if not isinstance(items, list):
         raise call.api.unexpected("a list of events was expected")
@@ -104,7 +115,6 @@ def _adds(first: Any, event: Any) -> bool:
 
 def _row(call: Call, run: list[Any]) -> list[str]:
     first, last = run[0], run[-1]
-    csv = call.out.format == "csv"
     reason, told = str(first.get("reason") or ""), str(first.get("message") or "")
     if told and reason.endswith(f" {told}"):
         reason = reason.partition(" ")[0]  # settings repeat their word and what follows it
@@ -116,7 +126,7 @@ def _row(call: Call, run: list[Any]) -> list[str]:
         message = said if message == "-" else f"{message} {said}"
     return [
         str(last.get("revision")),
-        str(last.get("at") or "") if csv else human_units.when(last.get("at"), call.now()),
+        call.out.when(last.get("at")),
         str(last.get("type")),
         human_units.plain(last.get("phase")),
         human_units.plain(last.get("actor")),

@@ -134,15 +134,15 @@ def _blockers(call: Call, blockers: Sequence[dict[str, Any]]) -> None:
     """Show what keeps a worker from being empty, soonest first."""
     if not blockers:
         return
-    now = call.now()
+    unknown = "" if call.out.format == "csv" else "unknown"
     rows = [
         [
             f"{str(each.get('kind')).lower()}/{each.get('name')}",
             str(each.get("phase")),
             human_units.printable(str(each.get("owner") or "-")),
-            human_units.when(each.get("until"), now) if each.get("until") else "unknown",
-            human_units.printable(str(each.get("why") or "-")),
-            str(each.get("help") or "-"),
+            call.out.when(each["until"]) if each.get("until") else unknown,
+            call.out.text(each.get("why")),
+            call.out.text(each.get("help")),
         ]
         for each in blockers
     ]

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import client, completing, exits, human_units, output
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import fleet_settings, kinds, meta
 
 PATH = "/api/v1/settings"
+FLEET = targets.Target(kinds.KINDS["Settings"], fleet_settings.NAME)
 GIST = 40
 _reason = click.option(
     "--reason", "--message", "-m", "reason", default="", help="Why, for the record."
@@ -126,9 +127,6 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
     """
     before = _pauses(call)
     mine = None if not pool else meta.Key("Pool", call.settings.namespace, pool)
-    if mine not in before and not call.out.structured:
-        what = "Automatic actions are" if pool is None else f"Pool {pool} is"
-        call.out.note(f"{what} not paused.")
     code = _switched(call, pool, "resume", reason)
     for each in sorted({*before} - {mine}, key=str):
         if not call.out.structured:
@@ -170,25 +168,46 @@ def _pauses(call: Call) -> set[meta.Key | None]:
 
 def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:
     call.mute_pause()
-    path = PATH if pool is None else f"/api/v1/pools/{client.part(pool)}"
+    target = FLEET if pool is None else targets.Target(kinds.KINDS["Pool"], pool)
+    path = PATH if pool is None else target.path
     space = None if pool is None else call.settings.namespace
+    before = _before(call, target)
     answer = call.api.post(f"{path}/{verb}", {"reason": reason}, namespace=space)
-    kind = kinds.KINDS["Settings" if pool is None else "Pool"]
-    if call.out.structured:
-        call.out.show(kind, answer)
-        return exits.OK
-    what = "automatic actions" if pool is None else f"pool/{pool}"
-    output.say((pool or "fleet") if call.out.quiet else f"{what} {verb}d")
+    what = "automatic actions" if pool is None else str(target)
+    were = "were" if pool is None else "was"
+    already = f"{were} paused already" if verb == "pause" else f"{were} not paused"
+    _told(call, target, before, answer, (f"{what} {verb}d", f"{what} {already}"))
     return exits.OK
 
 
 def _changed(call: Call, body: dict[str, Any], said: str) -> int:
+    before = _before(call, FLEET)
     answer = call.api.post(f"{PATH}/change", body)
-    if call.out.structured:
-        call.out.show(kinds.KINDS["Settings"], answer)
-    else:
-        output.say("fleet" if call.out.quiet else said)
+    _told(call, FLEET, before, answer, (said, "the settings are so already"))
     return exits.OK
+
+
+def _before(call: Call, target: targets.Target) -> Any:
+    """Return the object before a verb, None when it was never made; unknown without the right."""
+    try:
+        return targets.fetch(call, target)
+    except exits.Failure as failure:
+        if failure.code != exits.DENIED:
+            raise
+        return deeds.UNKNOWN
+
+
+def _told(
+    call: Call, target: targets.Target, before: Any, after: Any, words: tuple[str, str]
+) -> None:
+    if call.out.structured:
+        call.out.show(target.kind, after)
+    elif call.out.quiet:
+        output.say(target.name)
+    else:
+        said, already = words
+        same = deeds.unchanged(before, after)
+        output.say(f"{already}; {deeds.NOTHING}" if same else said)
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.kit import completing, exits, human_units, output, targets
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, safety, targets
 from labfleet.cli.kit.call import Call, connected
 
 
@@ -34,8 +34,8 @@ def idle(call: Call) -> int:
         )
         return exits.OK
     call.out.table(
-        ["WORKER", "VERDICT", "UNUSED", "STOP", "KEPT BY", "WHY"],
-        [_overview(each, call.now()) for each in items],
+        ["WORKER", "VERDICT", *_unused_titles(call), "STOP", "KEPT BY", "WHY"],
+        [_overview(call, each) for each in items],
     )
     call.out.left_out(answer, "workers")
     if not items:
@@ -43,19 +43,30 @@ def idle(call: Call) -> int:
     return exits.OK
 
 
-def _overview(each: dict[str, Any], now: Any) -> list[str]:
-    minutes = each.get("idleMinutes")
+def _unused_titles(call: Call) -> list[str]:
+    return ["UNUSED SECONDS", "TIMEOUT SECONDS"] if call.out.format == "csv" else ["UNUSED"]
+
+
+def _unused(call: Call, each: dict[str, Any]) -> list[str]:
+    """Return how long nobody used it, and after how long it would be stopped."""
+    minutes, limit = each.get("idleMinutes"), each.get("timeoutMinutes")
+    unused = None if minutes is None else max(float(minutes), 0.0)
+    if call.out.format == "csv":
+        both = (unused, limit)
+        return [call.out.span(None if found is None else found * 60) for found in both]
+    return ["-" if unused is None else f"{unused:.0f} of {limit} min"]
+
+
+def _overview(call: Call, each: dict[str, Any]) -> list[str]:
     at = human_units.instant(each.get("stopAt"))
-    stop = "-" if at is None else "now" if at <= now else human_units.when(each["stopAt"], now)
+    due = at is not None and at <= call.now() and call.out.format != "csv"
     return [
         output.label(each.get("namespace"), each.get("worker")),
         "stopped" if each.get("autoStopped") else str(each.get("verdict")),
-        "-"
-        if minutes is None
-        else f"{max(float(minutes), 0.0):.0f} of {each.get('timeoutMinutes')} min",
-        stop,
+        *_unused(call, each),
+        "now" if due else call.out.when(each.get("stopAt")),
         ", ".join(str(kept) for kept in each.get("keptBy") or ()) or "-",
-        _text(each.get("told") or ""),
+        call.out.text(each.get("told")),
     ]
 
 
@@ -81,16 +92,13 @@ def disable(call: Call, *, names: tuple[str, ...]) -> int:
 
 def _switch(call: Call, names: tuple[str, ...], *, enabled: bool) -> int:
     said = "may be stopped when idle" if enabled else "is never stopped for idleness"
-    for target in [targets.one(each, "worker") for each in names]:
-        answer = call.api.post(
+    for target, before in safety.workers(call, names):
+        after = call.api.post(
             f"{target.path}/idle-detection",
             {"enabled": enabled},
             namespace=call.settings.namespace,
         )
-        if call.out.structured:
-            call.out.show(target.kind, answer)
-        else:
-            output.say(target.name if call.out.quiet else f"{target} {said}")
+        deeds.tell(call, target, before, after, said=said, already=f"{said} already")
     return exits.OK
 
 
@@ -108,7 +116,7 @@ def explain(call: Call, wanted: list[targets.Target]) -> int:
     for at, (target, answer) in enumerate(zip(wanted, answers, strict=True)):
         output.say(("\n" if at else "") + "\n".join(sentences(call, target, answer)))
         output.say("")
-        rows = [_row(each, call.now()) for each in answer.get("signals") or ()]
+        rows = [_row(call, each) for each in answer.get("signals") or ()]
         call.out.table(["SIGNAL", "SAYS", "VALUE", "AGE", "WHY"], rows)
     return exits.OK
 
@@ -143,14 +151,14 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     return lines
 
 
-def _row(signal: dict[str, Any], now: Any) -> list[str]:
+def _row(call: Call, signal: dict[str, Any]) -> list[str]:
     at = human_units.instant(signal.get("at"))
     return [
         str(signal.get("name")),
         str(signal.get("verdict")),
         _text(signal.get("value") or "-"),
-        "-" if at is None or at > now else human_units.age(signal["at"], now),
-        _text(signal.get("told") or ""),
+        "-" if at is None or at > call.now() else call.out.age(signal["at"]),
+        call.out.text(signal.get("told")),
     ]
 
 

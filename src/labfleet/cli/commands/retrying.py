@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from labfleet.cli.commands import waiting
+from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
@@ -44,6 +45,8 @@ def retry(
     if now and (start or end):
         raise exits.usage("give --now, or a slot by --start and --end")
     slot = _slot(start, end, now=now)
+    if end is not None:
+        calls.ahead(calls.instant(end, "--end"), "--end", call.now())
     pairs = safety.chosen_sessions(call, names, selector, meant=_left)
     if not pairs:
         call.out.note("No session with these labels failed and was not tried again.")
@@ -112,7 +115,4 @@ def _slot(start: str | None, end: str | None, *, now: bool) -> dict[str, Any] | 
 def _instant(flag: str, text: str | None) -> str | None:
     if text is None:
         return None
-    try:
-        return clock.format_instant(clock.parse_instant(text))
-    except ValueError as error:
-        raise exits.usage(f"{flag}: {error}", f"For example {flag} 2026-11-27T18:00:00Z.") from None
+    return clock.format_instant(calls.instant(text, flag))

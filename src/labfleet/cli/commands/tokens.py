@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import client, exits, human_units, output, settings
+from labfleet.cli.kit import client, deeds, exits, human_units, output, settings
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 
@@ -29,7 +28,8 @@ def token() -> None:
     help="What it may do.",
 )
 @click.option("--owner", required=True, help="Whose it is; role user sees this owner's sessions.")
-@click.option("--expires", metavar="DURATION", help="End after, for example 30d; default: never.")
+@click.option("--expires", metavar="DURATION|INSTANT",
+              help="Until when: 30d, or 2026-12-31T18:00:00Z; default: never.")  # fmt: skip
 @click.option("--write", "file", metavar="FILE", help="Write it here (mode 0600) and do not show.")
 @connected
 def create(call: Call, *, role: str, owner: str, expires: str | None, file: str | None) -> int:
@@ -39,8 +39,7 @@ def create(call: Call, *, role: str, owner: str, expires: str | None, file: str 
         raise exits.usage(f"{file} exists already", "Name another file, or remove it first.")
     body: dict[str, Any] = {"role": role, "owner": owner}
     if expires is not None:
-        end = call.now() + timedelta(seconds=calls.seconds(expires, "--expires"))
-        body["expires"] = clock.format_instant(end)
+        body["expires"] = clock.format_instant(calls.deadline(expires, "--expires", call.now()))
     made = call.api.post(PATH, body)
     text = str(made.get("token") or "") if isinstance(made, dict) else ""
     if not text:
@@ -76,19 +75,20 @@ def listed(call: Call) -> int:
     if call.out.quiet:
         output.write("".join(f"{each.get('id')}\n" for each in items))
         return exits.OK
-    now = call.now()
+    csv = call.out.format == "csv"
     rows = [
         [
             human_units.plain(each.get("id")),
             human_units.plain(each.get("role")),
             human_units.plain(each.get("owner")),
-            human_units.age(each.get("created"), now),
-            human_units.when(each.get("expires"), now),
-            human_units.when(each.get("revoked"), now),
+            call.out.when(each.get("created")) if csv else call.out.age(each.get("created")),
+            call.out.when(each.get("expires")),
+            call.out.when(each.get("revoked")),
         ]
         for each in items
     ]
-    call.out.table(["ID", "ROLE", "OWNER", "AGE", "EXPIRES", "REVOKED"], rows)
+    made = "CREATED" if csv else "AGE"
+    call.out.table(["ID", "ROLE", "OWNER", made, "EXPIRES", "REVOKED"], rows)
     return exits.OK
 
 
@@ -97,10 +97,14 @@ def listed(call: Call) -> int:
 @connected
 def revoke(call: Call, *, names: tuple[str, ...]) -> int:
     """End tokens at once; what was revoked before is no error."""
+    page = call.api.get(PATH)
+    known = page.get("items", []) if isinstance(page, dict) else page
+    over = {each.get("id") for each in known if each.get("revoked")}
     for name in names:
         answer = call.api.call("DELETE", f"{PATH}/{client.part(name)}").body
         if call.out.structured:
             call.out.value(answer or {"id": name, "revoked": True}, "")
         else:
-            output.say(name if call.out.quiet else f"token/{name} revoked")
+            said = f"was revoked already; {deeds.NOTHING}" if name in over else "revoked"
+            output.say(name if call.out.quiet else f"token/{name} {said}")
     return exits.OK

@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 import click
 
+from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
+from labfleet.kernel import clock
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
@@ -25,6 +27,7 @@ SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "net
 @click.option(
     "--since",
     default="6h",
+    metavar="DURATION|INSTANT",
     show_default=True,
     help="How far back a worker's curves go: 90m, 6h, 3d, or an instant.",
 )
@@ -36,9 +39,10 @@ def top(call: Call, *, args: tuple[str, ...], since: str, metric: str, step: int
     name = _name(args)
     if name is None:
         return _all(call)
+    begin = clock.format_instant(calls.since(since, "--since", call.now()))
     answer = call.api.get(
         f"/api/v1/workers/{quote(name, safe='')}/series",
-        namespace=call.settings.namespace, since=since, metric=metric, step=step,
+        namespace=call.settings.namespace, since=begin, metric=metric, step=step,
     )  # fmt: skip
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
@@ -70,38 +74,39 @@ def _all(call: Call) -> int:
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
         return exits.OK
+    plain = call.out.format == "csv"
     rows = [
         [
             output.label(each.get("namespace"), each.get("worker")),
             str(each.get("phase")),
             str(each.get("health")),
-            _number(each, "cpu"),
-            _number(each, "memory"),
-            _number(each, "disk"),
+            _number(each, "cpu", plain=plain),
+            _number(each, "memory", plain=plain),
+            _number(each, "disk", plain=plain),
             _share(each, "cpu"),
             _share(each, "memory"),
-            _number(each, "nodes"),
-            _number(each, "labs"),
+            _number(each, "nodes", plain=plain),
+            _number(each, "labs", plain=plain),
             str(each.get("sessions")),
-            _age(each),
+            *_measured(call, each),
             ",".join(each.get("alerts") or ()) or "-",
         ]
         for each in items
     ]
     titles = ["WORKER", "PHASE", "HEALTH", "CPU%", "MEMORY%", "DISK%", "CPU-RESERVED%",
               "MEMORY-RESERVED%", "NODES", "LABS",
-              "SESSIONS", "MEASURED", "ALERTS"]  # fmt: skip
+              "SESSIONS", "MEASURED", *(["SOURCE"] if plain else []), "ALERTS"]  # fmt: skip
     call.out.table(titles, rows)
     call.out.left_out(answer, "workers")
     return exits.OK
 
 
-def _number(each: dict[str, Any], name: str) -> str:
+def _number(each: dict[str, Any], name: str, *, plain: bool) -> str:
     found = (each.get("numbers") or {}).get(name) or {}
     value = found.get("value")
     if value is None:
         return "-"
-    mark = "" if found.get("fresh") else "?"
+    mark = "" if found.get("fresh") or plain else "?"
     return f"{value:.0f}{mark}"
 
 
@@ -111,10 +116,20 @@ def _share(each: dict[str, Any], name: str) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _age(each: dict[str, Any]) -> str:
+def _measured(call: Call, each: dict[str, Any]) -> list[str]:
+    """Return how old the numbers are and whose they are: one cell for people, two as csv."""
     found = (each.get("numbers") or {}).get("cpu") or {}
     age, source = found.get("ageSeconds"), found.get("source")
-    return "-" if age is None else f"{human_units.span(float(age))} {source}"
+    cells = ["-", "-"] if age is None else [call.out.span(float(age)), str(source)]
+    if call.out.format == "csv":
+        return cells
+    return ["-" if age is None else " ".join(cells)]
+
+
+def _renewed(call: Call, seconds: float | None) -> str:
+    # Not in minutes: a lease that is renewed every few seconds is late after 90 s.
+    plain = call.out.format == "csv" or seconds is None
+    return call.out.span(seconds) if plain else f"{seconds:.0f}s"
 
 
 def _row(call: Call, name: str, metric: dict[str, Any], answer: dict[str, Any]) -> list[str]:
@@ -174,16 +189,15 @@ def alerts(call: Call) -> int:
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
         return exits.OK
-    now = call.now()
     rows = [
         [
             str(each.get("severity")),
             _object(each),
             str(each.get("condition")),
-            human_units.when(each.get("since"), now),
+            call.out.when(each.get("since")),
             human_units.measured(each.get("measured")) or "-",
-            human_units.printable(str(each.get("message") or each.get("cause"))),
-            human_units.printable(str(each.get("fix"))),
+            call.out.text(each.get("message") or each.get("cause")),
+            call.out.text(each.get("fix")),
         ]
         for each in items
     ]
@@ -208,7 +222,7 @@ def leaders(call: Call) -> int:
             str(each.get("state")),
             human_units.printable(str(each.get("holder") or "-")),
             str(each.get("term")),
-            "-" if each.get("renewedSeconds") is None else f"{each['renewedSeconds']:.0f}s",
+            _renewed(call, each.get("renewedSeconds")),
             "yes" if each.get("here") else "no",
         ]
         for each in answer.get("items") or []

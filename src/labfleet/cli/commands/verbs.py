@@ -10,7 +10,7 @@ import click
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
+from labfleet.cli.kit import completing, deeds, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 
@@ -29,6 +29,7 @@ _worker = click.argument("names", nargs=-1, required=True, metavar="WORKER...",
 @click.option("--extend", "longer", metavar="DURATION", help="Move the deadline of a drain.")
 @click.option("--now", "now", is_flag=True, help="End what still runs at once.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, even when people are connected.")
+@click.option("--dry-run", type=click.Choice(["client"]), help="Only say what would be drained.")
 @click.option("--wait", "wait", is_flag=True, help="Wait until the worker is out of DRAINING.")
 @click.option("--timeout", default="4h", show_default=True, help="With --wait: exit 8 after.")
 @connected
@@ -43,6 +44,7 @@ def drain(
     longer: str | None,
     now: bool,
     yes: bool,
+    dry_run: str | None,
     wait: bool,
     timeout: str,
 ) -> int:
@@ -56,17 +58,22 @@ def drain(
     patience = calls.seconds(timeout, "--timeout")
     wanted = [targets.one(each, "worker") for each in names]
     pairs = safety.each_target(call, wanted, missing_ok=False)
+    more = None if longer is None else timedelta(seconds=calls.seconds(longer, "--extend"))
+    if dry_run:
+        for target, obj in pairs:
+            output.say(f"{target} {_would(call, target, obj, undo=undo)} (dry run)")
+        return exits.OK
     if undo:
-        return _verb(call, wanted, "cancel-drain", {}, "no longer draining")
-    if longer is not None:
-        return _longer(call, pairs, timedelta(seconds=calls.seconds(longer, "--extend")))
+        return _verb(call, pairs, "cancel-drain", {}, ("no longer draining", "was not draining"))
+    if more is not None:
+        return _longer(call, pairs, more)
     for target, obj in pairs:
         effect = "ends" if force or now else "concerns"
         safety.ask(call, "Draining", target, obj, yes=yes, effect=effect)
     if now:
-        code = _now(call, pairs, wanted, reason)
+        code = _now(call, pairs, reason)
     else:
-        code = _verb(call, wanted, "drain", body, "draining")
+        code = _verb(call, pairs, "drain", body, ("draining", "drains so already"))
     return _drained(call, wanted, patience) if wait else code
 
 
@@ -77,20 +84,32 @@ def _longer(call: Call, pairs: Pairs, by: timedelta) -> int:
         later = max(before or call.now(), call.now()) + by
         body = {"deadline": clock.format_instant(later)}
         said = f"drains until {human_units.when(body['deadline'], call.now())}"
-        code = _verb(call, [target], "change-drain", body, said)
+        code = _verb(
+            call, [(target, obj)], "change-drain", body, (said, "has that deadline already")
+        )
         if code != exits.OK:
             return code
     return exits.OK
 
 
-def _now(call: Call, pairs: Pairs, wanted: list[targets.Target], reason: str) -> int:
+def _would(call: Call, target: targets.Target, obj: Any, *, undo: bool) -> str:
+    """Return what draining a worker, or undoing it, would do."""
+    if undo:
+        drained = paths.simple(obj, "spec.drain") is not None
+        return "would no longer drain" if drained else "is not draining"
+    used = human_units.count(len(safety.connected_people(call, target, obj)), "lab")
+    return f"would drain; people use {used} there now"
+
+
+def _now(call: Call, pairs: Pairs, reason: str) -> int:
     """End what runs at once; a worker that nobody drained yet is drained first."""
-    fresh = [target for target, obj in pairs if not _leaving(obj)]
+    fresh = [(target, obj) for target, obj in pairs if not _leaving(obj)]
     if fresh:
-        code = _verb(call, fresh, "drain", {"reason": reason}, "draining")
+        code = _verb(call, fresh, "drain", {"reason": reason}, ("draining", "drains so already"))
         if code != exits.OK:
             return code
-    return _verb(call, wanted, "change-drain", {"force": True}, "ends what still runs")
+    said = "ends what still runs"
+    return _verb(call, pairs, "change-drain", {"force": True}, (said, f"{said} already"))
 
 
 def _leaving(obj: dict[str, Any] | None) -> bool:
@@ -106,9 +125,11 @@ def _leaving(obj: dict[str, Any] | None) -> bool:
 def stop(call: Call, *, names: tuple[str, ...], yes: bool) -> int:
     """Stop a worker once its sessions have ended; it can be started again."""
     wanted = [targets.one(each, "worker") for each in names]
-    for target, obj in safety.each_target(call, wanted, missing_ok=False):
+    pairs = safety.each_target(call, wanted, missing_ok=False)
+    for target, obj in pairs:
         safety.ask(call, "Stopping", target, obj, yes=yes, effect="concerns")
-    return _verb(call, wanted, "desired", {"desired": "Stopped"}, "is to stop")
+    body = {"desired": "Stopped"}
+    return _verb(call, pairs, "desired", body, ("is to stop", "is to stop already"))
 
 
 @click.command("start", short_help="Start a stopped worker.")
@@ -116,8 +137,9 @@ def stop(call: Call, *, names: tuple[str, ...], yes: bool) -> int:
 @connected
 def start(call: Call, *, names: tuple[str, ...]) -> int:
     """Start a stopped worker, or take back that it is to stop."""
-    wanted = [targets.one(each, "worker") for each in names]
-    return _verb(call, wanted, "desired", {"desired": "Ready"}, "is to start")
+    pairs = safety.workers(call, names)
+    body = {"desired": "Ready"}
+    return _verb(call, pairs, "desired", body, ("is to start", "is to run already"))
 
 
 def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
@@ -137,7 +159,8 @@ def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
 @connected
 def cordon(call: Call, *, names: tuple[str, ...]) -> int:
     """Place nothing more on a worker; what runs there stays."""
-    return _verb(call, [targets.one(each, "worker") for each in names], "cordon", {}, "cordoned")
+    pairs = safety.workers(call, names)
+    return _verb(call, pairs, "cordon", {}, ("cordoned", "was cordoned already"))
 
 
 @click.command("uncordon", short_help="Place sessions on a worker again.")
@@ -145,8 +168,8 @@ def cordon(call: Call, *, names: tuple[str, ...]) -> int:
 @connected
 def uncordon(call: Call, *, names: tuple[str, ...]) -> int:
     """Place sessions on a worker again."""
-    wanted = [targets.one(each, "worker") for each in names]
-    return _verb(call, wanted, "uncordon", {}, "uncordoned")
+    pairs = safety.workers(call, names)
+    return _verb(call, pairs, "uncordon", {}, ("uncordoned", "was not cordoned"))
 
 
 @click.command("extend", short_help="Give a session more time.")
@@ -172,7 +195,7 @@ def extend(
     """
     if (by is None) == (to is None):
         raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
-    until = None if to is None else _instant(to)
+    until = None if to is None else calls.ahead(calls.instant(to, "--to"), "--to", call.now())
     more = None if by is None else calls.seconds(by, "--by")
     pairs = safety.chosen_sessions(call, names, selector)
     if not pairs:
@@ -182,6 +205,8 @@ def extend(
         call.confirm(safety.many(pairs, "extended"), yes=yes)
 
     def moved(target: targets.Target, obj: Any) -> Any:
+        if safety.is_over(obj):
+            raise safety.over(target, obj)
         wanted = until if more is None else _later(target, obj, more)
         return _extend(call, target, obj, wanted)
 
@@ -213,30 +238,20 @@ def _extend(call: Call, target: targets.Target, obj: Any, wanted: datetime | Non
     return answer
 
 
-def _instant(text: str) -> datetime:
-    try:
-        return clock.parse_instant(text)
-    except ValueError as error:
-        raise exits.usage(f"--to: {error}", "For example --to 2026-11-27T18:00:00Z.") from None
-
-
 def _later(target: targets.Target, obj: Any, seconds: float) -> datetime:
     """Return the session's present end and so much more."""
     end = human_units.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
     if end is None:
-        raise exits.Failure(
-            exits.UNMET, f"{target} has no end yet", hint="Say until when: --to INSTANT."
-        )
+        cause = f"{target} has no end yet: its time counts from its start"
+        hint = "There is nothing to extend yet; nothing was changed."
+        raise exits.Failure(exits.CONFLICT, cause, hint=hint, reason="NoSlot")
     return end + timedelta(seconds=seconds)
 
 
-def _verb(
-    call: Call, wanted: list[targets.Target], verb: str, body: dict[str, Any], said: str
-) -> int:
-    for target in wanted:
-        answer = call.api.post(f"{target.path}/{verb}", body, namespace=call.settings.namespace)
-        if call.out.structured:
-            call.out.show(target.kind, answer)
-        else:
-            output.say(target.name if call.out.quiet else f"{target} {said}")
+def _verb(call: Call, pairs: Pairs, verb: str, body: dict[str, Any], words: tuple[str, str]) -> int:
+    """Ask for each; `words` are of what changed, and of what was so already."""
+    said, already = words
+    for target, before in pairs:
+        after = call.api.post(f"{target.path}/{verb}", body, namespace=call.settings.namespace)
+        deeds.tell(call, target, before, after, said=said, already=already)
     return exits.OK

@@ -48,8 +48,14 @@ class WaitTarget:
     def __str__(self) -> str:
         if self.what == "condition":
             return f"condition {self.name}={self.value}"
-        named = {"delete": "its end", "create": "its creation"}
+        named = {"delete": "its deletion", "create": "its creation"}
         return named.get(self.what) or f"phase {self.value}"
+
+    @property
+    def missed(self) -> str:
+        """Return what did not happen, for a sentence about the object."""
+        named = {"delete": "was not deleted", "create": "was not created"}
+        return named.get(self.what) or f"did not reach {self}"
 
 
 def parse(text: str) -> WaitTarget:
@@ -198,7 +204,7 @@ def _late(
         state = "the server never answered"
     else:
         state = "it does not exist" if seen is None else f"it is {_state(seen)}"
-    cause = f"{target} did not reach {wish} within {human_units.span(seconds)}; {state}"
+    cause = f"{target} {wish.missed} within {human_units.span(seconds)}; {state}"
     return exits.Failure(
         exits.UNREACHABLE if unreachable else exits.TIMEOUT,
         cause,
@@ -259,7 +265,8 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
         except KeyboardInterrupt:
             detached(target)
             return exits.INTERRUPTED
-        call.out.note(f"{target} {'is gone' if obj is None else f'reached {wish}'}.")
+        met = "is there" if wish.what == "create" else f"reached {wish}"
+        call.out.note(f"{target} {'is gone' if obj is None else met}.")
         if obj is not None:
             found.append(obj)
     if not call.out.structured and call.out.format not in {"name", "jsonpath"}:

@@ -16,6 +16,7 @@ import click
 
 from labfleet.cli.kit import client, exits, fleet, human_units, options, output, settings
 from labfleet.cli.kit.environment import CommandEnvironment
+from labfleet.kernel import clock
 
 
 @dataclass
@@ -117,16 +118,41 @@ def make(context: click.Context, flags: dict[str, Any], no_headers: bool = False
     return call
 
 
+def instant(text: str, option: str) -> datetime:
+    """Return the instant that an option names, as programs write it or as this one prints it."""
+    try:
+        return human_units.moment(text)
+    except ValueError as error:
+        hint = f"For example {option} 2026-11-27T18:00:00Z."
+        raise exits.usage(f"{option}: {error}", hint) from None
+
+
 def deadline(text: str, option: str, now: datetime) -> datetime:
-    """Return the instant that an option names, itself or by a duration from now on."""
-    found = human_units.instant(text.strip())
-    if found is None:
-        try:
-            return now + timedelta(seconds=human_units.duration(text))
-        except ValueError:
-            hint = "For example 90m, or 2026-11-27T18:00:00Z."
-            cause = f"{option}: {text!r} is neither a duration nor an instant with a zone"
-            raise exits.usage(cause, hint) from None
+    """Return the instant that an option names, itself or by a duration from now on; not yet past."""
+    return ahead(_moved(text, option, now, 1), option, now)
+
+
+def since(text: str, option: str, now: datetime) -> datetime:
+    """Return the instant that an option names, itself or by a duration back from now."""
+    return _moved(text, option, now, -1)
+
+
+def _moved(text: str, option: str, now: datetime, way: int) -> datetime:
+    if human_units.is_duration(text):
+        return now + way * timedelta(seconds=seconds(text, option))
+    try:
+        return human_units.moment(text)
+    except ValueError:
+        hint = f"For example {option} 90m, or {option} 2026-11-27T18:00:00Z."
+        cause = f"{option}: {text[:60]!r} is neither a duration nor an instant with a zone"
+        raise exits.usage(cause, hint) from None
+
+
+def ahead(found: datetime, option: str, now: datetime) -> datetime:
+    """Return an instant that lies ahead; Failure for one that is past, before anybody is asked."""
+    if found <= now:
+        told = human_units.when(clock.format_instant(found), now)
+        raise exits.usage(f"{option}: {told} is past", "Nothing was changed.")
     return found
 
 

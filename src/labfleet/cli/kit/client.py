@@ -19,6 +19,7 @@ from labfleet.cli.kit import exits, sse
 from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.cli.kit.settings import Settings
 from labfleet.kernel import backoff
+from labfleet.resources.fleet_settings import NAME
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
 
@@ -227,7 +228,9 @@ class Client:
         name = words[1] if len(words) > 1 else _named_in(body)
         argument = Key(row.name, space, name).argument
         which = f"{row.name.lower()}/{argument}"
-        if status == 404 and len(words) > 1:
+        if status == 404 and row.name == "Settings" and name == NAME:
+            failure.hint = "Nothing was set yet; labfleet settings shows what holds."
+        elif status == 404 and len(words) > 1:
             rest = Key(row.name, space, "").argument.strip()
             failure.hint = f"See what there is: labfleet get {f'{row.plural} {rest}'.strip()}."
         elif status == 409 and name:
@@ -240,6 +243,8 @@ class Client:
     def _reply(self, status: int, headers: dict[str, str], raw: bytes, attempts: int) -> Reply:
         if len(raw) > BODY_LIMIT:
             raise self.unexpected(f"more than {BODY_LIMIT} bytes")
+        if 300 <= status < 400:
+            raise _redirected(status, headers.get("location", ""))
         body: Any = None
         if raw.strip():
             try:
@@ -297,6 +302,27 @@ class Client:
         except OSError as error:
             raise exits.usage(f"cannot use --ca-file {self.settings.ca_file}: {error}") from None
         return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+
+
+def _redirected(status: int, location: str) -> exits.Failure:
+    """Return the failure for a redirect, which is not followed: the token is for one address."""
+    try:
+        parts = urlsplit(location)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        parts, host = urlsplit(""), ""
+    # Without its query: that of a sign-in page may hold what lets somebody in.
+    shown = f"{parts.scheme}://{host}{parts.path}" if host else parts.path
+    where = f"a redirect to {shown[:200]}" if shown else "a redirect that names no address"
+    base, found, _ = shown.partition("/api/")
+    if host and found:
+        hint = f"Redirects are not followed; give the address itself: --url {base}."
+    else:
+        hint = (
+            "Something before the server answers, such as a sign-in page or another site. "
+            "Give the address at which Labfleet itself answers programs: --url."
+        )
+    return exits.Failure(exits.ERROR, f"the server answered {status}, {where}", hint=hint)
 
 
 def part(text: str) -> str:

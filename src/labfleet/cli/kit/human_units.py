@@ -16,12 +16,19 @@ _LONGEST = 36_525 * 86_400
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+_SAID = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*)(?: \((?:in \S+|\S+ ago)\))?", re.IGNORECASE)
+"""An instant as programs write it, or as tables show it: `2026-11-27 09:00:00Z (in 25m)`."""
+
+
+def is_duration(text: str) -> bool:
+    """Tell whether a text has the form of a duration."""
+    return _DURATION.fullmatch(text.strip().lower()) is not None
 
 
 def duration(text: str) -> float:
     """Return seconds from `30m`, `1h30m`, `90s`, `2d`; ValueError names the forms."""
     plain = text.strip().lower()
-    if not _DURATION.fullmatch(plain):
+    if not is_duration(text):
         message = f"{text!r} is not a duration: write 90s, 30m, 1h30m or 2d"
         raise ValueError(message)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
@@ -29,6 +36,15 @@ def duration(text: str) -> float:
         message = f"{text[:40]!r} is longer than a hundred years"
         raise ValueError(message)
     return seconds
+
+
+def moment(text: str) -> datetime:
+    """Return the instant that a person wrote or copied from a table; ValueError names the form."""
+    found = _SAID.fullmatch(text.strip())
+    if found is None:
+        message = f"{text[:60]!r} is not an instant: write 2026-11-27T18:00:00Z"
+        raise ValueError(message)
+    return clock.parse_instant(found[1])
 
 
 def span(seconds: float) -> str:

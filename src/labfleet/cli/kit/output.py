@@ -20,6 +20,8 @@ from labfleet.kernel import spreadsheet
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
+NOTHING = "-"
+"""The cell of what is unknown or absent, in a table for people."""
 _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
 _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
@@ -112,7 +114,36 @@ class Output:
 
     def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows under headings, as csv when that was asked for."""
-        write(self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows))
+        if self.format != "csv":
+            write(self._text(titles, rows))
+            return
+        # As `get` writes it: a spreadsheet takes a dash for a word.
+        bare = [["" if each == NOTHING else each for each in row] for row in rows]
+        write(self._csv(titles, bare))
+
+    def when(self, value: Any) -> str:
+        """Return an instant's cell: with how far away it is for people, alone as csv."""
+        if self.format == "csv":
+            return str(value) if human_units.instant(value) else ""
+        return human_units.when(value, self.now())
+
+    def age(self, value: Any) -> str:
+        """Return the cell of how long ago an instant was: in seconds as csv."""
+        then = human_units.instant(value)
+        if self.format != "csv" or then is None:
+            return human_units.age(value, self.now())
+        return f"{max(0.0, (self.now() - then).total_seconds()):.0f}"
+
+    def span(self, seconds: float | None) -> str:
+        """Return a duration's cell: in seconds as csv."""
+        if seconds is None:
+            return NOTHING
+        return f"{seconds:.0f}" if self.format == "csv" else human_units.span(seconds)
+
+    def text(self, value: Any) -> str:
+        """Return a sentence's cell: the marks of commands in it are for people."""
+        said = human_units.printable(str(value)) if value else NOTHING
+        return said.replace("`", "") if self.format == "csv" else said
 
     def left_out(self, answer: dict[str, Any], what: str) -> None:
         """Say how many rows the server left out of its answer, if any."""
@@ -189,7 +220,7 @@ def choose(
     """Return the output that `-o TEXT` names; Failure when there is no such format."""
     name, _, argument = text.partition("=")
     if name not in _PLAIN | {"jsonpath", "custom-columns"}:
-        raise exits.usage(f"unknown output format {text!r}", f"The formats are {options.FORMATS}.")
+        raise exits.usage(f"unknown output format {text!r}", f"The formats: {options.FORMATS}")
     if (name in _PLAIN) == bool(argument):
         raise exits.usage(f"-o {name} takes {'no' if name in _PLAIN else 'an'} argument")
     if name == "custom-columns":
@@ -280,8 +311,10 @@ def _age(now: datetime) -> Callable[[Any], str]:
 
 
 def _raw(value: Any) -> str:
-    if value is None:
+    if value is None or value in ([], {}):
         return ""
+    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+        return ",".join(str(each) for each in value)
     return value if isinstance(value, str) else json_text(value)
 
 

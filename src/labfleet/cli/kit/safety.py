@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from labfleet.cli.kit import exits, human_units, output, paths, targets
+from labfleet.cli.kit import deeds, exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
 from labfleet.resources.session import TERMINAL
@@ -76,17 +76,39 @@ def each_target(
             if missing_ok:
                 call.out.note(f"{target} does not exist.")
                 continue
+            rest = "; nothing was changed" if len(wanted) > 1 else ""
             raise exits.Failure(
-                exits.NOT_FOUND, f"{target} does not exist",
+                exits.NOT_FOUND, f"{target} does not exist{rest}",
                 hint=f"See what there is: labfleet get {target.kind.plural}.",
             )  # fmt: skip
         pairs.append((target, obj))
     return pairs
 
 
+def workers(call: Call, names: tuple[str, ...]) -> list[tuple[targets.Target, Any]]:
+    """Return the named workers as they are before a verb; Failure for one that does not exist.
+
+    To who may not read them they are unknown: the verb's own refusal says what is not allowed.
+    """
+    wanted = [targets.one(each, "worker") for each in names]
+    try:
+        return each_target(call, wanted, missing_ok=False)
+    except exits.Failure as failure:
+        if failure.code != exits.DENIED:
+            raise
+        return [(target, deeds.UNKNOWN) for target in wanted]
+
+
 def is_over(session: Any) -> bool:
     """Tell whether a session has ended, so that nothing of it can be ended or prolonged."""
     return paths.simple(session, "status.phase") in TERMINAL
+
+
+def over(target: targets.Target, session: Any) -> exits.Failure:
+    """Return the refusal of what cannot be done with a session that has ended."""
+    phase = paths.simple(session, "status.phase")
+    cause = f"{target} is over already ({phase}); nothing was changed"
+    return exits.Failure(exits.CONFLICT, cause, reason="AlreadyOver")
 
 
 def selected(
@@ -135,7 +157,8 @@ def asked_of_each(
         try:
             answers.append(ask(target, obj))
         except exits.Failure as failure:
-            if len(pairs) > 1:
+            named = (str(target), repr(target.name))
+            if len(pairs) > 1 and not any(each in failure.cause for each in named):
                 failure.cause = f"{target}: {failure.cause}"
             failed.append(failure)
             if failure.code in {exits.UNREACHABLE, exits.DENIED}:

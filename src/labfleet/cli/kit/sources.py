@@ -60,21 +60,30 @@ class Source:
 
 
 def load(files: Sequence[str], *, recursive: bool) -> list[Source]:
-    """Return every object of the files; Failure that lists all that is wrong with them."""
+    """Return every object of the files; Failure that lists all that is wrong with them.
+
+    A folder may hold the topologies of its definitions: those files are no manifests.
+    """
     found: list[Source] = []
-    problems: list[tuple[str, str]] = []
-    for name, text, folder in _texts(files, recursive=recursive):
+    problems: list[tuple[str, str, Path | None]] = []
+    named: set[Path] = set()
+    for name, text, folder, listed in _texts(files, recursive=recursive):
         try:
-            found += _objects(name, text, folder)
+            found += _objects(name, text, folder, named)
         except errors.Invalid as error:
             given = error.problems or (("", error.message),)
-            problems += [(f"{name}: {where}" if where else name, what) for where, what in given]
-    problems += list(_twice(found))
-    if problems:
-        raise _invalid(problems)
+            file = Path(name).resolve() if listed else None
+            problems += [
+                (f"{name}: {where}" if where else name, what, file) for where, what in given
+            ]
+    # Only now is known which files of a folder the definitions name.
+    wrong = [(where, what) for where, what, file in problems if file is None or file not in named]
+    wrong += list(_twice(found))
+    if wrong:
+        raise _invalid(wrong)
     if not found:
-        named = ", ".join("stdin" if each == "-" else each for each in files)
-        raise exits.usage(f"there is no object in {named}")
+        asked = ", ".join("stdin" if each == "-" else each for each in files)
+        raise exits.usage(f"there is no object in {asked}")
     return found
 
 
@@ -98,15 +107,16 @@ def _invalid(problems: list[tuple[str, str]]) -> exits.Failure:
     )
 
 
-def _texts(files: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str, Path]]:
+def _texts(files: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str, Path, bool]]:
+    """Yield name, text and folder of each file, and whether it was found by listing a folder."""
     count = 0
     for given in files:
         if given == "-":
-            yield "stdin", _stdin(), Path()
+            yield "stdin", _stdin(), Path(), False
             continue
         path = Path(given)
         if not path.is_dir():
-            yield given, _read(path, SIZE_LIMIT), path.parent
+            yield given, _read(path, SIZE_LIMIT), path.parent, False
             continue
         walk = path.rglob("*") if recursive else path.iterdir()
         inside = sorted(each for each in walk if each.suffix in _ENDINGS and each.is_file())
@@ -116,7 +126,7 @@ def _texts(files: Sequence[str], *, recursive: bool) -> Iterator[tuple[str, str,
             count += 1
             if count > FILES_LIMIT:
                 raise exits.usage(f"more than {FILES_LIMIT} files")
-            yield str(each), _read(each, SIZE_LIMIT), each.parent
+            yield str(each), _read(each, SIZE_LIMIT), each.parent, True
 
 
 def _stdin() -> str:
@@ -156,13 +166,16 @@ def _twice(found: list[Source]) -> Iterator[tuple[str, str]]:
         seen.setdefault(key, each.where)
 
 
-def _objects(name: str, text: str, folder: Path) -> list[Source]:
-    """Return a text's objects; each document is bounded, so that a long dump may be applied."""
+def _objects(name: str, text: str, folder: Path, named: set[Path]) -> list[Source]:
+    """Return a text's objects; each document is bounded, so that a long dump may be applied.
+
+    The topology files that it names are added to `named`.
+    """
     found: list[Source] = []
     problems: list[tuple[str, str]] = []
     for offset, part in _documents(text):
         try:
-            made = manifests.written(part, name=name, topology_file=_fetch(folder))
+            made = manifests.written(part, name=name, topology_file=_fetch(folder, named))
         except errors.Invalid as error:
             problems += [(_moved(where, offset), what) for where, what in error.problems]
             continue
@@ -188,10 +201,12 @@ def _moved(where: str, offset: int) -> str:
     return f"line {int(number) + offset}" if word == "line" and number.isdecimal() else where
 
 
-def _fetch(folder: Path) -> manifests.Fetch:
+def _fetch(folder: Path, named: set[Path]) -> manifests.Fetch:
     def read(file: str) -> str:
+        path = folder / Path(file).expanduser()
+        named.add(path.resolve())
         try:
-            return _read(folder / Path(file).expanduser(), TOPOLOGY_LIMIT)
+            return _read(path, TOPOLOGY_LIMIT)
         except exits.Failure as failure:
             raise errors.Invalid(failure.cause) from None
 

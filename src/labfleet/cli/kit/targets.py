@@ -113,6 +113,12 @@ def _bare(kind: kinds.Kind, text: str) -> str:
 def _target(kind: kinds.Kind, name: str) -> Target:
     if not name:
         raise exits.usage(f"which {kind.name.lower()}?", "A name is missing after the slash.")
+    if "," in name:
+        # No name holds a comma; only kinds are listed with commas (`get workers,sessions`).
+        names = [each.strip() for each in name.split(",") if each.strip()]
+        word = kind.name.lower()
+        apart = " ".join(each if "/" in each else f"{word}/{each}" for each in names)
+        raise exits.usage(f"names stand apart, without commas: {name!r}", f"Write {apart}.")
     return Target(kind, name)
 
 

@@ -164,12 +164,18 @@ async def extended(
     """
     del caller
     status = old.status
+    if status.phase in TERMINAL:
+        message = f"session {old.name!r} is over already ({status.phase}) and cannot be extended"
+        raise Refused(message, reason="SlotOver")
     if status.phase in _ENDING or old.spec.cancel is not None or old.deleting:
         message = f"session {old.name!r} is ending ({status.phase}) and cannot be extended"
         raise Refused(message, reason="SlotOver")
     before = status.end or old.spec.slot.end
     if before is None or end is None:
-        message = f"session {old.name!r} has no end yet: its duration counts from its start"
+        message = (
+            f"session {old.name!r} has no end yet: its time counts from its start, "
+            "so there is nothing to extend"
+        )
         raise Refused(message, reason="NoSlot")
     if end.tzinfo is None:
         raise intake.invalid(("end", "give a time zone, for example 2026-11-27T09:00:00Z"))
