@@ -13,15 +13,16 @@ import pytest_asyncio
 from browser import Browser
 from chromium import Chromium, Tab
 from chromium import chromium as started
-from fleet_world import ADMIN
+from fleet_world import ADMIN, MACHINE
 
 from labfleet.app import serving
 from labfleet.app.settings import Settings
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker_conditions import WorkerCondition
-from labfleet.service.verbs import settings_verbs
+from labfleet.service.verbs import objects, settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"
@@ -105,6 +106,28 @@ async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> Non
     shown, drawn = await tab.run(COMPARE)
     assert drawn == shown
     assert len(await tab.picture(tmp_path / "page.png")) > 10_000
+
+
+@pytest.mark.asyncio
+async def test_what_repeats_while_somebody_looks_is_one_row(screen: Screen) -> None:
+    """Live lines fold as the server folds them, go on from its lines, and tell two objects apart."""
+    world, row = screen.browser.world, "document.querySelectorAll('[data-events] tbody tr')"
+    await world.make("Worker", "old", {"machine": MACHINE})
+    await world.definition()
+    made = await world.session("s1")
+    said = {"phase": SessionPhase.STOPPING, "message": "stopping the lab"}
+    await world.status(made, **said)
+    await world.status(made, **said, errors=1)
+    tab = await screen.signed_in()
+    assert "(2 times since" in await tab.run(f"{row}[0].innerText")
+    for number in range(2, 6):
+        await world.status(made, **said, errors=number)
+    await tab.until(f"{row}[0].innerText.includes('stopping the lab (6 times since 2026-11-27')")
+    await objects.delete(world.services, ADMIN, KINDS["Worker"], "old", "default")
+    await world.make("Worker", "old", {"machine": MACHINE})
+    await tab.until(f"{row}[0].innerText.includes('another object had this name before')")
+    shown, drawn = await tab.run(COMPARE)
+    assert drawn == shown
 
 
 @pytest.mark.asyncio

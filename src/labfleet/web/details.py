@@ -80,9 +80,6 @@ async def detail(
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
     meant = uid or ("" if obj is None else obj.metadata.uid)
-    if meant:
-        # Those of another object of this name are not its history.
-        past = tuple(each for each in past if each.uid == meant)
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
@@ -104,7 +101,8 @@ async def detail(
         ),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
-        events=tuple(overview.recent_events(past, caller, now)),
+        # Those of another object of this name are not its history.
+        events=overview.recent_events(past[::-1], caller, now, only=meant),
         times={} if found is None else {
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
@@ -116,7 +114,7 @@ async def _past(
     services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, gone: bool
 ) -> tuple[stores.Event, ...]:
     try:
-        return await objects.events(services, caller, row, name, namespace, limit=words.EVENTS)
+        return await objects.events(services, caller, row, name, namespace, limit=words.LOOKED)
     except errors.Gone:
         if gone:
             raise

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from labfleet.resources import happenings
 from labfleet.resources.declaration import OVER, Page, PageColumn, State
 from labfleet.resources.kinds import KINDS
 
@@ -17,6 +18,8 @@ __all__ = ["OVER", "PageColumn", "State"]
 
 ROWS = 200
 EVENTS = 100
+LOOKED = 300
+"""So many events are read for the lines of a list: what repeats is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ def as_json() -> dict[str, Any]:
         "sections": {each.kind: asdict(each) for each in sections()},
         "followed": followed(),
         "changes": CHANGES,
+        "namedBefore": happenings.NAMED_BEFORE,
         "units": UNITS,
         "flags": {"true": FLAGS[True], "false": FLAGS[False]},
         "rows": ROWS,

@@ -27,6 +27,7 @@
  * @property {Record<string, Section>} sections by kind
  * @property {Record<string, string>} followed plurals of the kinds in the list of events, by kind
  * @property {Record<string, string>} changes words for the stream's names of changes
+ * @property {string} namedBefore what the first event of a name's next object says
  * @property {Record<string, number>} units how many of each amount make one that is shown
  * @property {{true: string, false: string}} flags
  * @property {number} rows how many rows a table shows
