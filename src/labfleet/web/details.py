@@ -94,7 +94,7 @@ async def detail(
         state=_state(row, found),
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
-        facts=() if obj is None else _facts(services, row, obj),
+        facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))
             for each in (() if decision is None else decision.candidates)
@@ -127,7 +127,9 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
     return None if found.phase is None else values.state(row.name, found.phase)
 
 
-def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
+def _facts(
+    services: ServiceContext, caller: Caller, row: Kind, obj: Resource
+) -> tuple[tuple[str, Cell], ...]:
     """Return the columns of the tables, and those that the CLI shows in wide output."""
     now, held = services.clock.now(), overview.uses(services, row.name)
     section = words.section(row.name)
@@ -135,7 +137,8 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
         column for column in section.columns
         if column.show not in {"name", "state"} and column.title not in {"Why", "What it does"}
     ]  # fmt: skip
-    facts = [(column.title, values.cell(column, obj, now, held)) for column in shown]
+    readable = overview.readable(caller.principal)
+    facts = [(column.title, values.cell(column, obj, now, held, readable)) for column in shown]
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
         derived = each.path.startswith(row.derived) if row.derived else False
@@ -253,4 +256,5 @@ def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) ->
     ]
     section = words.section("Session")
     assert section is not None  # noqa: S101 - sessions have a table, for the type checker
-    return overview.table(section, here, services.clock.now(), {})
+    now, readable = services.clock.now(), overview.readable(caller.principal)
+    return overview.table(section, here, now, {}, readable)

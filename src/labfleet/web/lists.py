@@ -52,7 +52,7 @@ def _row(section: Section, obj: Resource, now: datetime) -> Row:
 def _cell(column: PageColumn, obj: Resource, now: datetime) -> Cell:
     """Return a cell; what lies in another namespace says so with its name."""
     if column.show == "name":
-        made = values.cell(column, obj, now, {})
+        made = values.cell(column, obj, now, {}, ())
         space = "" if obj.namespace == DEFAULT_NAMESPACE else f"{obj.namespace}/"
         return Cell("link", space + made.text, href=made.href)
     value: Any = values.read(obj, column.path)

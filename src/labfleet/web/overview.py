@@ -5,7 +5,7 @@ Read from the cache; the page's script then follows the event stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
+from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.reads import history
@@ -84,11 +85,21 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
     assert at is not None  # noqa: S101 - fresh() returns after the first list
     now = services.clock.now()
     tables = tuple(
-        table(section, seen(services, caller, section.kind), now, uses(services, section.kind))
+        table(
+            section, seen(services, caller, section.kind), now, uses(services, section.kind),
+            readable(caller.principal),
+        )
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
-    )
+    )  # fmt: skip
     return Overview(tables, await events(services, caller, now), at)
+
+
+def readable(principal: Principal) -> frozenset[str]:
+    """Return the plurals of the kinds that somebody may read: only to them a link leads."""
+    return frozenset(
+        row.plural for row in kinds.KINDS.values() if access.may(principal, "read", row.name)
+    )
 
 
 def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
@@ -121,7 +132,11 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
 
 
 def table(
-    section: Section, objects: Sequence[Resource], now: datetime, held: dict[str, Use]
+    section: Section,
+    objects: Sequence[Resource],
+    now: datetime,
+    held: dict[str, Use],
+    readable: Collection[str],
 ) -> Table:
     """Return a table of the objects: live ones first, then what is over, newest first."""
     ordered = sorted(objects, key=lambda obj: order(section, obj))
@@ -132,17 +147,19 @@ def table(
             counts[group] += 1
     return Table(
         section=section,
-        rows=tuple(row(section, obj, now, held) for obj in ordered[: words.ROWS]),
+        rows=tuple(row(section, obj, now, held, readable) for obj in ordered[: words.ROWS]),
         total=len(objects),
         counts=tuple(counts.items()),
     )
 
 
-def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) -> Row:
+def row(
+    section: Section, obj: Resource, now: datetime, held: dict[str, Use], readable: Collection[str]
+) -> Row:
     """Return the row of an object."""
     return Row(
         key=f"{obj.kind}/{obj.metadata.namespace}/{obj.name}",
-        cells=tuple(values.cell(column, obj, now, held) for column in section.columns),
+        cells=tuple(values.cell(column, obj, now, held, readable) for column in section.columns),
         over=_over(obj),
         version=obj.revision,
     )
