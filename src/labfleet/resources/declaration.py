@@ -153,6 +153,12 @@ class Kind:
     followed: bool = False
     derived: tuple[str, ...] = ()
 
+    @property
+    def one(self) -> str:
+        """Return what people call any one of them: `a session`, `an image`."""
+        word = self.name.lower()
+        return f"an {word}" if word[0] in "aeio" else f"a {word}"
+
 
 def columns(*rows: str) -> tuple[Column, ...]:
     """Return the columns of `TITLE=path` texts; a `*` at the end means: only in wide output."""

@@ -108,7 +108,7 @@ def demand_fields(principal: Principal, action: str, kind: str, spec: object) ->
     wrong = sorted(name for name in given if name not in fields)
     if wrong:
         message = (
-            f"role {principal.role} may not set {', '.join(wrong[:5])} of a {kind.lower()}, "
+            f"role {principal.role} may not set {', '.join(wrong[:5])} of {KINDS[kind].one}, "
             f"only {', '.join(sorted(fields))}"
         )
         raise errors.Denied(message, reason="ForbiddenField")
