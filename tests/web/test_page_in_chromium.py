@@ -251,9 +251,34 @@ UNTOLD = """[...document.querySelectorAll('main a[href]')].filter((link) => {
 }).map((each) => each.parentElement.outerHTML.slice(0, 160))"""
 
 
+# What axe calls target-size (serious; WCAG 2.5.8): links and buttons outside of prose that are
+# smaller than 24 px and so near to another one that a circle of 24 px around them meets it.
+TIGHT = """(() => {
+  const found = [...document.querySelectorAll('a[href], button, summary, input')].filter((each) => {
+    const inProse = each.localName === 'a' && getComputedStyle(each).display === 'inline'
+      && [...each.parentElement.childNodes].some((node) => node !== each
+        && /\\p{L}/u.test(node.textContent));
+    const [box, frame] = [each, each.closest('.scroll') ?? document.documentElement]
+      .map((one) => one.getBoundingClientRect());
+    const seen = box.top < frame.bottom && box.left < frame.right && box.right > 0;
+    return !inProse && seen && each.checkVisibility();
+  }).map((each) => [each, each.getBoundingClientRect()]);
+  const small = found.filter(([, box]) => box.width < 23.9 || box.height < 23.9);
+  const middle = (box) => [box.x + box.width / 2, box.y + box.height / 2];
+  const away = ([x, y], box) => Math.hypot(
+    Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
+  return small.filter(([each, box]) => found.some(([other, its]) => {
+    if (other === each || other.contains(each) || each.contains(other)) return false;
+    const [x, y] = middle(its);
+    const between = Math.hypot(middle(box)[0] - x, middle(box)[1] - y);
+    return away(middle(box), its) < 12 || (small.some(([one]) => one === other) && between < 24);
+  })).map(([each]) => each.outerHTML.slice(0, 120));
+})()"""
+
+
 @pytest.mark.asyncio
 async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Screen) -> None:
-    """Long pages end with their content; frames that scroll take focus; links stand out."""
+    """Long pages end with their content; frames that scroll take focus; links stand out and apart."""
     world = screen.browser.world
     await world.definition()
     await world.template()
@@ -286,6 +311,7 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             assert wide <= width, (path, width)
             assert await tab.run(STUCK) == [], (path, width)
             assert await tab.run(UNTOLD) == [], (path, width)
+            assert await tab.run(TIGHT) == [], (path, width)
             asked = await tab.run(
                 "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
             )

@@ -49,6 +49,32 @@ def test_a_server_without_our_licence_is_up() -> None:
     assert (shown.group, shown.tone) == ("running", "warn")
 
 
+def test_headings_are_words() -> None:
+    """Titles of the terminal's tables read as the first page's do; what is always capital stays."""
+    titles = {each.title for row in KINDS.values() for each in row.columns}
+    shown = {title: words.label(title) for title in titles}
+    assert shown["CPU-RESERVED%"] == "CPU reserved %"
+    assert shown["MEMORY(MiB)"] == "Memory (MiB)"
+    assert shown["PRODUCT UUID"] == "Product UUID"
+    assert (shown["USD/H"], shown["VERSION"]) == ("USD/h", "Version")
+    for label in shown.values():
+        capitals = set(re.findall(r"\b[A-Z]{2,}\b", label))
+        assert label[0].isupper()
+        assert capitals <= {"CML", "CPU", "ID", "URL", "USD", "UUID"}, label
+
+
+@pytest.mark.asyncio
+async def test_the_navigation_leads_to_pools_and_definitions(browser: Browser) -> None:
+    """Their lists are one step away for those who may read them, with headings in words."""
+    links = [each["href"] for each in (await browser.page("/", "operator")).all("a")]
+    assert {"/pools", "/definitions"} <= set(links)
+    theirs = [each["href"] for each in (await browser.page("/", "user")).all("a")]
+    assert "/pools" not in theirs
+    assert "/definitions" in theirs
+    await browser.world.definition()
+    assert '<th scope="col">Version</th>' in plain(await browser.get("/definitions"))
+
+
 @pytest.mark.asyncio
 async def test_one_row_is_whole(browser: Browser) -> None:
     """A session's row has its name as a link, its state in words, and no gap is left blank."""

@@ -147,7 +147,7 @@ def _facts(
             value = None if getter is None else getter(obj)
             if value in ("", ()):
                 continue
-            title = each.title.capitalize()
+            title = words.label(each.title)
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
             facts.append(
                 (title, values.instant(value, now) if isinstance(value, datetime) else text)

@@ -36,7 +36,7 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind) -> Table:
 def section_of(row: Kind) -> Section:
     """Return the table of a kind, of the columns that it declares for terminals."""
     shown = [
-        PageColumn(each.title, "text", each.path, absent="none", wide=3)
+        PageColumn(words.label(each.title), "text", each.path, absent="none", wide=3)
         for each in row.columns
         if not each.wide
     ]
