@@ -74,7 +74,8 @@ async def test_what_is_code_looks_like_it(browser: Browser) -> None:
     for path, text in (await pages(browser)).items():
         told = re.sub(r"(?s)<(pre|script)\b.*?</\1>|<div class=.command.*?</div>", "", text)
         assert "`" not in told, (path, told[max(0, told.find("`") - 80) :][:160])
-    cells = application._templates().get_template("cells.html")  # private _templates: its macro
+    # private _templates: a macro alone, on text that no document has
+    cells = application._templates().get_template("cells.html")
     prose = cells.module.prose  # type: ignore[attr-defined]  # a macro of the template
     assert prose("a `<b>` & `c`") == "a <code>&lt;b&gt;</code> &amp; <code>c</code>"
     assert prose("it`s") == "it`s"
