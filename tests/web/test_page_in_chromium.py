@@ -196,6 +196,20 @@ async def test_tabs_share_one_stream(screen: Screen) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_tab_of_another_version_is_not_listened_to(screen: Screen) -> None:
+    """Tabs that an upgrade left open may say other things: a page hears only its own version."""
+    tab = await screen.signed_in()
+    await tab.run(
+        "new BroadcastChannel(`labfleet ${document.body.dataset.who}`)"
+        ".postMessage({all: 'in another form', changes: [{event: {key: '1'}}]})"
+    )
+    await screen.browser.world.definition()
+    await screen.browser.world.session("s1")
+    await tab.until(f"{cells('Session/default/s1')}?.includes('PENDING')")
+    assert await tab.run("document.querySelectorAll('[data-events] tbody tr').length") == 1
+
+
+@pytest.mark.asyncio
 async def test_an_object_page_follows_too(screen: Screen) -> None:
     """The page of one object shows its new state, and where it went when it is gone."""
     world = screen.browser.world
