@@ -9,6 +9,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 from urllib.parse import quote
 
 import pytest
@@ -48,6 +49,41 @@ async def test_the_document_covers_every_route(api: Api):
         assert operation["responses"]["default"]["$ref"].endswith("/Problem")
         assert operation["summary"] == route.summary
         assert operation["description"] == inspect.cleandoc(route.run.__doc__)
+
+
+@pytest.mark.asyncio
+async def test_every_reply_says_what_comes_back(api: Api):
+    """A sentence of its own for each reply that is no refusal, never the name of its status."""
+    paths, said = (await document(api))["paths"], {}
+    for operations in paths.values():
+        for operation in operations.values():
+            for status, reply in operation["responses"].items():
+                if status.startswith("2"):
+                    text = said[operation["operationId"], status] = reply["description"]
+                    assert re.fullmatch(r"(?s)[A-Z`].*[.]", text), (operation["operationId"], text)
+                    assert text not in {f"{each.description}." for each in HTTPStatus}
+                    assert "follows" not in text
+    assert said["getSession", "200"] == "The session as it is now."
+    assert said["createSession", "201"] == "The new session."
+    assert said["deleteWorker", "202"] == "The worker, which is ending: what it holds goes first."
+    assert said["listImages", "200"] == "A page of images, and where the next one begins."
+    assert said["getSettings", "200"] == "The settings object as it is now."
+    assert said["listLeaders", "200"] == "Which process leads each role."
+    assert said["events", "200"] == "Server-sent events, until one side ends the stream."
+
+
+@pytest.mark.asyncio
+async def test_every_kind_has_its_article(api: Api):
+    """No summary, description or refusal says "a image"."""
+    names = "|".join(row.name for row in KINDS.values())
+    text = json.dumps(await document(api))
+    wrong = [
+        found[0]
+        for found in re.finditer(rf"\b(an?) ({names})\b", text, re.IGNORECASE)
+        if (found[1].lower() == "an") != (found[2][0].lower() in "aeio")
+    ]
+    assert wrong == []
+    assert [KINDS[each].one for each in ("Image", "Session")] == ["an image", "a session"]
 
 
 @pytest.mark.asyncio

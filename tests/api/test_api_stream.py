@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from api_caller import Api
 from api_caller import api as opened
 
 from labfleet.api.streams import stream
+from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
 from labfleet.service.verbs import objects
@@ -63,6 +66,36 @@ async def test_first_the_state_then_every_change(api: Api):
         name, _, data = await events.next()
         assert name == "DELETED"
         assert data["object"]["metadata"]["name"] == "b"
+
+
+@pytest.mark.asyncio
+async def test_a_change_says_on_the_stream_what_its_history_says(api: Api):
+    """Word and sentence are those of the object's events, also where the cause is a sentence."""
+    await cluster(api, "a")
+    await api.world.services.fresh()
+    async with api.stream("/api/v1/events?kinds=sessions,clusters") as events:
+        await events.next()
+        await api.world.definition()
+        await api.world.session("s1")
+        told = [await events.next()]
+        for phase, cause in (("STOPPING", "stopping the lab"), ("STOPPING", "stopping the lab")):
+            await said(api, phase, cause)
+            told.append(await events.next())
+    kept = (await api.call("GET", "/api/v1/sessions/s1/events")).json["items"][::-1]
+    both = [[each[key] for key in ("reason", "message")] for each in kept]
+    assert [[data[key] for key in ("reason", "message")] for _, _, data in told] == both
+    assert both[1:] == [["PhaseChanged", "stopping the lab"], ["StatusChanged", "stopping the lab"]]
+
+
+async def said(api: Api, phase: str, cause: str):
+    """Write a step of a controller whose cause is a sentence."""
+    kept = api.world.services.objects
+    old = await kept.get(Session, "s1", "default")
+    status = msgspec.structs.replace(
+        old.status, phase=SessionPhase(phase), errors=old.status.errors + 1
+    )
+    why = stores.Cause("labs", api.world.clock.now(), reason=cause)
+    return await kept.save(msgspec.structs.replace(old, status=status), cause=why)
 
 
 @pytest.mark.asyncio

@@ -72,6 +72,33 @@ def test_every_rule_names_known_actions_and_kinds():
         assert frozenset().union(*rules.grants.values()) <= set(access.ACTIONS)
 
 
+@pytest.mark.parametrize(
+    ("action", "kind", "said"),
+    [
+        ("read", "Worker", "role user may not read workers"),
+        ("observe", "Worker", "role user may not look into workers"),
+        ("drain", "Worker", "role user may not take workers in or out of service"),
+        ("pause", "Settings", "role user may not pause or resume automatic actions"),
+        ("pause", "Pool", "role user may not pause or resume automatic actions"),
+        ("tokens", "Token", "role user may not create, list or revoke tokens"),
+    ],
+)
+def test_a_refusal_is_a_plain_sentence(action: str, kind: str, said: str):
+    """It names the role and the deed as people say it."""
+    with pytest.raises(errors.Denied) as found:
+        access.demand(Principal("x", Role.USER), action, kind)
+    assert (found.value.message, found.value.reason) == (said, "Forbidden")
+
+
+def test_every_action_with_every_kind_can_be_said():
+    """No refusal shows the name of a type or the spelling of a table."""
+    for action in access.ACTIONS:
+        for kind, row in KINDS.items():
+            said = access.deed_of(action, kind)
+            assert not set("(){}") & set(said)
+            assert row.plural in said or said.endswith("automatic actions")
+
+
 @pytest.mark.asyncio
 async def test_a_user_sees_and_ends_only_its_own_sessions(world: World):
     """Other people's sessions are as if they did not exist: get, list, verbs, explain, events."""

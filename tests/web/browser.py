@@ -81,8 +81,9 @@ class Browser:
         method: str = "GET",
         cookie: str | None = None,
         scheme: str = "http",
+        accept: str = "",
     ) -> Reply:
-        sent = {"Host": HOST}
+        sent = {"Host": HOST, **({"Accept": accept} if accept else {})}
         if role is not None and cookie is None:
             cookie = f"labfleet-8470={await self.token(role, owner)}"
         if cookie is not None:

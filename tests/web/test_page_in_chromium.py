@@ -13,15 +13,16 @@ import pytest_asyncio
 from browser import Browser
 from chromium import Chromium, Tab
 from chromium import chromium as started
-from fleet_world import ADMIN
+from fleet_world import ADMIN, MACHINE
 
 from labfleet.app import serving
 from labfleet.app.settings import Settings
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker_conditions import WorkerCondition
-from labfleet.service.verbs import settings_verbs
+from labfleet.service.verbs import objects, settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"
@@ -108,6 +109,28 @@ async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> Non
 
 
 @pytest.mark.asyncio
+async def test_what_repeats_while_somebody_looks_is_one_row(screen: Screen) -> None:
+    """Live lines fold as the server folds them, go on from its lines, and tell two objects apart."""
+    world, row = screen.browser.world, "document.querySelectorAll('[data-events] tbody tr')"
+    await world.make("Worker", "old", {"machine": MACHINE})
+    await world.definition()
+    made = await world.session("s1")
+    said = {"phase": SessionPhase.STOPPING, "message": "stopping the lab"}
+    await world.status(made, **said)
+    await world.status(made, **said, errors=1)
+    tab = await screen.signed_in()
+    assert "(2 times since" in await tab.run(f"{row}[0].innerText")
+    for number in range(2, 6):
+        await world.status(made, **said, errors=number)
+    await tab.until(f"{row}[0].innerText.includes('stopping the lab (6 times since 2026-11-27')")
+    await objects.delete(world.services, ADMIN, KINDS["Worker"], "old", "default")
+    await world.make("Worker", "old", {"machine": MACHINE})
+    await tab.until(f"{row}[0].innerText.includes('another object had this name before')")
+    shown, drawn = await tab.run(COMPARE)
+    assert drawn == shown
+
+
+@pytest.mark.asyncio
 async def test_a_pause_comes_and_goes_by_itself(screen: Screen, tmp_path: Path) -> None:
     """The banner appears with the pause, also a pool's own, and leaves with the resume."""
     world = screen.browser.world
@@ -173,6 +196,20 @@ async def test_tabs_share_one_stream(screen: Screen) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_tab_of_another_version_is_not_listened_to(screen: Screen) -> None:
+    """Tabs that an upgrade left open may say other things: a page hears only its own version."""
+    tab = await screen.signed_in()
+    await tab.run(
+        "new BroadcastChannel(`labfleet ${document.body.dataset.who}`)"
+        ".postMessage({all: 'in another form', changes: [{event: {key: '1'}}]})"
+    )
+    await screen.browser.world.definition()
+    await screen.browser.world.session("s1")
+    await tab.until(f"{cells('Session/default/s1')}?.includes('PENDING')")
+    assert await tab.run("document.querySelectorAll('[data-events] tbody tr').length") == 1
+
+
+@pytest.mark.asyncio
 async def test_an_object_page_follows_too(screen: Screen) -> None:
     """The page of one object shows its new state, and where it went when it is gone."""
     world = screen.browser.world
@@ -228,9 +265,39 @@ UNTOLD = """[...document.querySelectorAll('main a[href]')].filter((link) => {
 }).map((each) => each.parentElement.outerHTML.slice(0, 160))"""
 
 
+# What axe calls target-size (serious; WCAG 2.5.8): links and buttons outside of prose that are
+# smaller than 24 px and so near to another one that a circle of 24 px around them meets it.
+TIGHT = """(() => {
+  const found = [...document.querySelectorAll('a[href], button, summary, input')].filter((each) => {
+    const inProse = each.localName === 'a' && getComputedStyle(each).display === 'inline'
+      && [...each.parentElement.childNodes].some((node) => node !== each
+        && /\\p{L}/u.test(node.textContent));
+    const [box, frame] = [each, each.closest('.scroll') ?? document.documentElement]
+      .map((one) => one.getBoundingClientRect());
+    const seen = box.top < frame.bottom && box.left < frame.right && box.right > 0;
+    return !inProse && seen && each.checkVisibility();
+  }).map((each) => [each, each.getBoundingClientRect()]);
+  const small = found.filter(([, box]) => box.width < 23.9 || box.height < 23.9);
+  const middle = (box) => [box.x + box.width / 2, box.y + box.height / 2];
+  const away = ([x, y], box) => Math.hypot(
+    Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
+  return small.filter(([each, box]) => found.some(([other, its]) => {
+    if (other === each || other.contains(each) || each.contains(other)) return false;
+    const [x, y] = middle(its);
+    const between = Math.hypot(middle(box)[0] - x, middle(box)[1] - y);
+    return away(middle(box), its) < 12 || (small.some(([one]) => one === other) && between < 24);
+  })).map(([each]) => each.outerHTML.slice(0, 120));
+})()"""
+
+
+# Tables of the first page that a laptop does not show in their whole width.
+WIDE = """[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)
+  .map((each) => [each.dataset.full, each.scrollWidth, each.clientWidth])"""
+
+
 @pytest.mark.asyncio
 async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Screen) -> None:
-    """Long pages end with their content; frames that scroll take focus; links stand out."""
+    """Long pages end with their content; frames that scroll take focus; links stand apart."""
     world = screen.browser.world
     await world.definition()
     await world.template()
@@ -263,6 +330,8 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             assert wide <= width, (path, width)
             assert await tab.run(STUCK) == [], (path, width)
             assert await tab.run(UNTOLD) == [], (path, width)
+            assert await tab.run(TIGHT) == [], (path, width)
+            assert path != "/" or width < 1440 or await tab.run(WIDE) == []
             asked = await tab.run(
                 "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
             )

@@ -87,10 +87,23 @@ async def test_a_revoked_token_ends_the_visit(browser: Browser) -> None:
 
 @pytest.mark.asyncio
 async def test_without_a_cookie_every_page_leads_to_the_form(browser: Browser) -> None:
-    """Nobody sees a page unasked; the form and its files are public."""
-    for path in ("/", "/workers/w1", "/logout", "/nonsense"):
+    """Nobody sees a page unasked, also none that is not there; the form and its files are public."""
+    for path in ("/", "/workers/w1", "/logout", "/pools"):
         assert (await browser.get(path, None)).status == 303
+    html = "text/html,application/xhtml+xml,*/*;q=0.8"
+    assert (await browser.get("/nonsense", None, accept=html)).status == 303
     assert (await browser.get("/login", None)).status == 200
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("accept", ["", "*/*", "image/avif,image/webp,*/*;q=0.8"])
+async def test_a_program_is_told_that_a_page_is_not_there(browser: Browser, accept: str) -> None:
+    """What robots and tools ask for is 404, not a redirect to a form, also with a stale cookie."""
+    for path in ("/favicon.ico", "/robots.txt", "/schema", "/.well-known/security.txt"):
+        assert (await browser.get(path, None, accept=accept)).status == 404
+        stale = await browser.get(path, None, cookie="labfleet-8470=lf_no_no", accept=accept)
+        assert stale.status == 404
+        assert (await browser.get(path, accept=accept)).status == 404
 
 
 @pytest.mark.asyncio

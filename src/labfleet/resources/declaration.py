@@ -120,7 +120,7 @@ class Kind:
     field after which an object without a name is named by us. `single` means: the one object is
     made by its first PATCH. `news` lists conditions that need a person, with the status that does;
     `resting` phases may last for ever, the others have a row in `runbook`. `words` are further
-    lists of words that pages show as states. `derived` are paths that are worked out when an object
+    lists of words that pages show as states. `navigable`: pages lead to its list in the navigation. `derived` are paths that are worked out when an object
     is read: nothing is sorted by them.
     """
 
@@ -151,7 +151,14 @@ class Kind:
     words: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
     page: Page | None = None
     followed: bool = False
+    navigable: bool = False
     derived: tuple[str, ...] = ()
+
+    @property
+    def one(self) -> str:
+        """Return what people call any one of them: `a session`, `an image`."""
+        word = self.name.lower()
+        return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 
 def columns(*rows: str) -> tuple[Column, ...]:

@@ -203,6 +203,7 @@ _RUNBOOK = runbook(
 KIND = Kind(
     name="Definition",
     plural="definitions",
+    navigable=True,
     short=("def",),
     type=Definition,
     summary="A versioned lab: topology, requested resources, port template.",

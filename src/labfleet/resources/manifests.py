@@ -350,7 +350,7 @@ def _kind(value: Mapping[str, Any]) -> Kind:
         hint = _hint(word, list(KINDS)) or f"; the kinds are {', '.join(KINDS)}"
         raise _Problem(("kind",), f"unknown kind {word[:60]!r}{hint}")
     if not found.creatable:
-        raise _Problem(("kind",), f"a {word} is made by a request, not by a manifest")
+        raise _Problem(("kind",), f"{found.one} is made by a request, not by a manifest")
     return found
 
 

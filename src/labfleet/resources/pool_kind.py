@@ -109,6 +109,7 @@ def _losses(pool: Pool) -> Measured:
 KIND = Kind(
     name="Pool",
     plural="pools",
+    navigable=True,
     short=("p",),
     type=Pool,
     summary="The workers of one lab track, with a scaling policy.",

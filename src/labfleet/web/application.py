@@ -35,6 +35,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FORM_LIMIT = 8192
+_NO_PAGE = "There is no page at this address."
 _HERE = Path(__file__).parent
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -89,7 +90,7 @@ class Pages:
         try:
             answer = await self._answer(scope, receive)
         except errors.LabfleetError as error:
-            answer = self._trouble(scope, error)
+            answer = await self._trouble(scope, error)
         length = str(len(answer.body)).encode()
         headers = [
             (b"content-type", answer.media_type.encode()),
@@ -109,8 +110,9 @@ class Pages:
             return await self._door(scope, receive)
         if method not in {"GET", "HEAD"}:
             return self._error(
-                scope, 405, "This page can only be read.", ((b"allow", b"GET, HEAD"),)
-            )
+                scope, 405, "This page can only be read.", ((b"allow", b"GET, HEAD"),),
+                await self._known(scope),
+            )  # fmt: skip
         if path.startswith("/static/"):
             return self._static(scope)
         if path == "/login":
@@ -119,11 +121,7 @@ class Pages:
         if path == api_docs.ROOT or path.startswith(f"{api_docs.ROOT}/"):
             return self._docs(scope, path, caller)
         if caller is None:
-            stale = doors.token(scope) is not None
-            query = scope.get("query_string", b"").decode("latin-1")
-            wanted = doors.safe_next(quote(path) + (f"?{query}" if query else ""))
-            where = "/login?next=" + quote(wanted, safe="") + ("&ended=1" if stale else "")
-            return _redirect(where, doors.drop_cookie(scope) if stale else None)
+            return _to_the_form(scope, path)
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
         if path == "/":
@@ -136,7 +134,7 @@ class Pages:
         plural, _, name = path.strip("/").partition("/")
         row = next((each for each in KINDS.values() if each.plural == plural), None)
         if row is None:
-            raise errors.Gone("There is no page at this address.")
+            raise errors.Gone(_NO_PAGE)
         if not name:
             return await self._list(scope, caller, row)
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -172,7 +170,7 @@ class Pages:
             )  # fmt: skip
         record = docs.records.get(below.removeprefix("schemas/"))
         if record is None or not below.startswith("schemas/"):
-            raise errors.Gone("There is no page at this address.")
+            raise errors.Gone(_NO_PAGE)
         return self._page(scope, "docs_record.html", 200, caller=caller, record=record)
 
     async def _caller(self, scope: Scope) -> Caller | None:
@@ -184,6 +182,13 @@ class Pages:
         except errors.Denied:
             return None
         return Caller(principal, str(scope.get("labfleet.request_id", "")))
+
+    async def _known(self, scope: Scope) -> Caller | None:
+        """Return who is told of an error; nobody when just that cannot be found out now."""
+        try:
+            return await self._caller(scope)
+        except errors.LabfleetError:
+            return None
 
     async def _door(self, scope: Scope, receive: Receive) -> Answer:
         """Sign in or out. A form of another site does neither."""
@@ -219,18 +224,21 @@ class Pages:
         kept = b"public, max-age=31536000, immutable" if asked == file.address else b"no-cache"
         return Answer(200, file.body, file.media_type, ((b"cache-control", kept),))
 
-    def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
+    async def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         said = error.message[:1].upper() + error.message[1:]
         extra: Headers = ()
         if status == 503:
             seconds = max(1, round(error.retry_after or 2))
             extra = ((b"retry-after", str(seconds).encode()),)
-        return self._error(scope, status, said, extra)
+        return self._error(scope, status, said, extra, await self._known(scope))
 
-    def _error(self, scope: Scope, status: int, said: str, headers: Headers = ()) -> Answer:
+    def _error(
+        self, scope: Scope, status: int, said: str, headers: Headers = (),
+        caller: Caller | None = None,
+    ) -> Answer:  # fmt: skip
         made = self._page(
-            scope, "error.html", status,
+            scope, "error.html", status, caller=caller,
             said=said, title=HTTPStatus(status).phrase,
             request_id=str(scope.get("labfleet.request_id", "")),
         )  # fmt: skip
@@ -243,6 +251,7 @@ class Pages:
         principal = None if caller is None else caller.principal
         made = self._jinja.get_template(name).render(
             principal=principal,
+            readable=() if principal is None else sorted(overview.readable(principal)),
             may=lambda action, kind: principal is not None and access.may(principal, action, kind),
             theme=doors.theme(scope),
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
@@ -266,6 +275,22 @@ class Pages:
         if caller is None or not access.may(caller.principal, "read", "Settings"):
             return ()
         return self._services.settings.pauses()
+
+
+def _to_the_form(scope: Scope, path: str) -> Answer:
+    """Lead a person without a token to sign in; Gone for a program that asks for no page.
+
+    Robots and tools ask for /robots.txt or /schema: a redirect to a form reads as if it were there.
+    """
+    plural = path.strip("/").partition("/")[0]
+    exists = path in {"/", "/logout"} or any(each.plural == plural for each in KINDS.values())
+    if not exists and "text/html" not in doors.header(scope, b"accept"):
+        raise errors.Gone(_NO_PAGE)
+    stale = doors.token(scope) is not None
+    query = scope.get("query_string", b"").decode("latin-1")
+    wanted = doors.safe_next(quote(path) + (f"?{query}" if query else ""))
+    where = "/login?next=" + quote(wanted, safe="") + ("&ended=1" if stale else "")
+    return _redirect(where, doors.drop_cookie(scope) if stale else None)
 
 
 def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:

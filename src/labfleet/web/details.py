@@ -80,9 +80,6 @@ async def detail(
     real = name if obj is None else obj.name
     past = await _past(services, caller, row, real, namespace, gone=obj is None)
     meant = uid or ("" if obj is None else obj.metadata.uid)
-    if meant:
-        # Those of another object of this name are not its history.
-        past = tuple(each for each in past if each.uid == meant)
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
@@ -97,14 +94,15 @@ async def detail(
         state=_state(row, found),
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
-        facts=() if obj is None else _facts(services, row, obj),
+        facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))
             for each in (() if decision is None else decision.candidates)
         ),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
-        events=tuple(overview.recent_events(past, caller, now)),
+        # Those of another object of this name are not its history.
+        events=overview.recent_events(past[::-1], caller, now, only=meant),
         times={} if found is None else {
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
@@ -116,7 +114,7 @@ async def _past(
     services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, gone: bool
 ) -> tuple[stores.Event, ...]:
     try:
-        return await objects.events(services, caller, row, name, namespace, limit=words.EVENTS)
+        return await objects.events(services, caller, row, name, namespace, limit=words.LOOKED)
     except errors.Gone:
         if gone:
             raise
@@ -129,7 +127,9 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
     return None if found.phase is None else values.state(row.name, found.phase)
 
 
-def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[str, Cell], ...]:
+def _facts(
+    services: ServiceContext, caller: Caller, row: Kind, obj: Resource
+) -> tuple[tuple[str, Cell], ...]:
     """Return the columns of the tables, and those that the CLI shows in wide output."""
     now, held = services.clock.now(), overview.uses(services, row.name)
     section = words.section(row.name)
@@ -137,7 +137,8 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
         column for column in section.columns
         if column.show not in {"name", "state"} and column.title not in {"Why", "What it does"}
     ]  # fmt: skip
-    facts = [(column.title, values.cell(column, obj, now, held)) for column in shown]
+    readable = overview.readable(caller.principal)
+    facts = [(column.title, values.cell(column, obj, now, held, readable)) for column in shown]
     taken = {column.path for column in shown} | {"status.phase", "status.message"}
     for each in row.columns:
         derived = each.path.startswith(row.derived) if row.derived else False
@@ -146,7 +147,7 @@ def _facts(services: ServiceContext, row: Kind, obj: Resource) -> tuple[tuple[st
             value = None if getter is None else getter(obj)
             if value in ("", ()):
                 continue
-            title = each.title.capitalize()
+            title = words.label(each.title)
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
             facts.append(
                 (title, values.instant(value, now) if isinstance(value, datetime) else text)
@@ -255,4 +256,5 @@ def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) ->
     ]
     section = words.section("Session")
     assert section is not None  # noqa: S101 - sessions have a table, for the type checker
-    return overview.table(section, here, services.clock.now(), {})
+    now, readable = services.clock.now(), overview.readable(caller.principal)
+    return overview.table(section, here, now, {}, readable)

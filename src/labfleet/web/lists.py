@@ -36,7 +36,7 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind) -> Table:
 def section_of(row: Kind) -> Section:
     """Return the table of a kind, of the columns that it declares for terminals."""
     shown = [
-        PageColumn(each.title, "text", each.path, absent="none", wide=3)
+        PageColumn(words.label(each.title), "text", each.path, absent="none", wide=3)
         for each in row.columns
         if not each.wide
     ]
@@ -52,7 +52,7 @@ def _row(section: Section, obj: Resource, now: datetime) -> Row:
 def _cell(column: PageColumn, obj: Resource, now: datetime) -> Cell:
     """Return a cell; what lies in another namespace says so with its name."""
     if column.show == "name":
-        made = values.cell(column, obj, now, {})
+        made = values.cell(column, obj, now, {}, ())
         space = "" if obj.namespace == DEFAULT_NAMESPACE else f"{obj.namespace}/"
         return Cell("link", space + made.text, href=made.href)
     value: Any = values.read(obj, column.path)

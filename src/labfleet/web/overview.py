@@ -5,20 +5,23 @@ Read from the cache; the page's script then follows the event stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from labfleet.interfaces import store as stores
-from labfleet.kernel import errors
-from labfleet.resources import kinds, refs
+from labfleet.kernel import clock, errors
+from labfleet.resources import happenings, kinds, refs
 from labfleet.resources.cluster import Cluster
-from labfleet.resources.meta import Resource
+from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
+from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.reads import history
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section
@@ -51,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class RecentEvent:
-    """One line of the list of events."""
+    """One line of the list of events; `run` is what the script goes on from (`fleet.js`)."""
 
     key: str
     at: Cell
@@ -61,7 +64,9 @@ class RecentEvent:
     href: str
     state: Cell | None
     reason: str
+    message: str
     actor: str
+    run: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +85,21 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
     assert at is not None  # noqa: S101 - fresh() returns after the first list
     now = services.clock.now()
     tables = tuple(
-        table(section, seen(services, caller, section.kind), now, uses(services, section.kind))
+        table(
+            section, seen(services, caller, section.kind), now, uses(services, section.kind),
+            readable(caller.principal),
+        )
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
-    )
+    )  # fmt: skip
     return Overview(tables, await events(services, caller, now), at)
+
+
+def readable(principal: Principal) -> frozenset[str]:
+    """Return the plurals of the kinds that somebody may read: only to them a link leads."""
+    return frozenset(
+        row.plural for row in kinds.KINDS.values() if access.may(principal, "read", row.name)
+    )
 
 
 def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
@@ -117,7 +132,11 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
 
 
 def table(
-    section: Section, objects: Sequence[Resource], now: datetime, held: dict[str, Use]
+    section: Section,
+    objects: Sequence[Resource],
+    now: datetime,
+    held: dict[str, Use],
+    readable: Collection[str],
 ) -> Table:
     """Return a table of the objects: live ones first, then what is over, newest first."""
     ordered = sorted(objects, key=lambda obj: order(section, obj))
@@ -128,17 +147,19 @@ def table(
             counts[group] += 1
     return Table(
         section=section,
-        rows=tuple(row(section, obj, now, held) for obj in ordered[: words.ROWS]),
+        rows=tuple(row(section, obj, now, held, readable) for obj in ordered[: words.ROWS]),
         total=len(objects),
         counts=tuple(counts.items()),
     )
 
 
-def row(section: Section, obj: Resource, now: datetime, held: dict[str, Use]) -> Row:
+def row(
+    section: Section, obj: Resource, now: datetime, held: dict[str, Use], readable: Collection[str]
+) -> Row:
     """Return the row of an object."""
     return Row(
         key=f"{obj.kind}/{obj.metadata.namespace}/{obj.name}",
-        cells=tuple(values.cell(column, obj, now, held) for column in section.columns),
+        cells=tuple(values.cell(column, obj, now, held, readable) for column in section.columns),
         over=_over(obj),
         version=obj.revision,
     )
@@ -173,17 +194,21 @@ async def events(
     except errors.TooOld:
         return ()
     kinds_told = words.followed()
-    told = (event for event in reversed(page.events) if event.key.kind in kinds_told)
-    return tuple(recent_events(told, caller, now))
+    return recent_events((each for each in page.events if each.key.kind in kinds_told), caller, now)
 
 
 def recent_events(
-    found: Iterable[stores.Event], caller: Caller, now: datetime
-) -> list[RecentEvent]:
-    """Return at most `words.EVENTS` lines, in the order given."""
-    lines: list[RecentEvent] = []
-    for event in found:
-        if len(lines) >= words.EVENTS:
+    found: Iterable[stores.Event], caller: Caller, now: datetime, *, only: str = ""
+) -> tuple[RecentEvent, ...]:
+    """Return at most `words.EVENTS` lines, newest first, of events that are oldest first.
+
+    What repeats is one line. Of many events only the newest `words.LOOKED` that the caller may see
+    are read, so that a busy fleet's page costs no more than that. `only` is the uid of the one
+    object that is meant, of those that have had its name.
+    """
+    seen: list[stores.Event] = []
+    for event in reversed([*found]):
+        if len(seen) >= words.LOOKED:
             break
         if not access.may(caller.principal, "read", event.key.kind):
             continue
@@ -193,24 +218,69 @@ def recent_events(
             # Written by another version in a form unknown here; this event is left out.
             continue
         if access.sees(caller.principal, obj):
-            lines.append(recent_event(event, obj, now))
-    return lines
+            seen.append(event)
+    told = [*history.told(seen)][::-1]
+    again = _named_again([each.event for each in told])
+    meant = (each for each in told if not only or each.event.uid == only)
+    runs = happenings.folded(meant, _said)[::-1][: words.EVENTS]
+    return tuple(_line(run, again, now) for run in runs)
 
 
-def recent_event(event: stores.Event, obj: Resource, now: datetime) -> RecentEvent:
-    """Return the line of one event."""
-    phase = phase_of(obj)
-    plural = kinds.KINDS[obj.kind].plural
+def _said(told: history.Told) -> happenings.Said:
+    event = told.event
+    return happenings.Said(
+        event.uid, event.type, told.phase, event.actor, told.reason, told.message
+    )
+
+
+def _named_again(events: Iterable[stores.Event]) -> set[str]:
+    """Return the uids of the objects whose name another object had before, oldest event first."""
+    names: dict[Key, str] = {}
+    found: set[str] = set()
+    for event in events:
+        if names.setdefault(event.key, event.uid) != event.uid:
+            found.add(event.uid)
+            names[event.key] = event.uid
+    return found
+
+
+def _line(run: Sequence[history.Told], again: set[str], now: datetime) -> RecentEvent:
+    """Return the line of a run of events that tell the same, oldest first."""
+    first, last = run[0], run[-1]
+    event, said = last.event, _said(first)
+    kind, namespace, name = event.key
+    plural = kinds.KINDS[kind].plural
+    reason, message = happenings.worded(said.reason, said.message)
+    if event.type == "ADDED" and event.uid in again:
+        message = "; ".join(each for each in (message, happenings.NAMED_BEFORE) if each)
+    href = values.address(plural, name, namespace, event.uid)
     return RecentEvent(
         key=str(event.revision),
         at=values.instant(event.at, now),
         what=words.CHANGES[event.type],
-        kind=obj.kind,
-        name=obj.name,
-        href=values.address(plural, obj.name, obj.metadata.namespace, event.uid),
-        state=None if phase is None else values.state(obj.kind, phase),
-        reason=event.reason,
+        kind=kind,
+        name=name,
+        href=href,
+        state=None if said.phase is None else values.state(kind, said.phase),
+        reason=reason,
+        message=happenings.with_count(message, len(run), first.event.at),
         actor=event.actor,
+        run={
+            "key": str(event.revision),
+            "at": clock.format_instant(event.at),
+            "type": event.type,
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "uid": event.uid,
+            "phase": said.phase,
+            "reason": said.reason,
+            "message": said.message,
+            "actor": event.actor,
+            "count": len(run),
+            "since": clock.format_instant(first.event.at),
+            "again": event.type == "ADDED" and event.uid in again,
+        },
     )
 
 

@@ -5,7 +5,7 @@ Pure. Escaping is Jinja's; nothing here makes HTML. `static/cells.js` draws the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -48,8 +48,17 @@ class Use:
     held: Amounts = Amounts()
 
 
-def cell(column: PageColumn, obj: Resource, now: datetime, uses: Mapping[str, Use]) -> Cell:
-    """Return the cell of an object in a column. `uses` is by the holder's namespace and name."""
+def cell(
+    column: PageColumn,
+    obj: Resource,
+    now: datetime,
+    uses: Mapping[str, Use],
+    readable: Collection[str],
+) -> Cell:
+    """Return the cell of an object in a column. `uses` is by the holder's namespace and name.
+
+    What leads to none of the `readable` kinds (plurals) is text: its link would lead to a refusal.
+    """
     show, _, plural = column.show.partition(":")
     if show == "name":
         href = address(kinds.KINDS[obj.kind].plural, obj.name, obj.metadata.namespace)
@@ -64,7 +73,7 @@ def cell(column: PageColumn, obj: Resource, now: datetime, uses: Mapping[str, Us
     value = read(obj, column.path)
     if value is None or value == "":
         return absent(column)
-    if show == "link":
+    if show == "link" and plural in readable:
         return Cell("link", str(value), href=address(plural, value, obj.metadata.namespace))
     if show == "time":
         return instant(value, now)

@@ -6,17 +6,21 @@ One table for both sides: Jinja renders the first rows from it and the scripts g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from labfleet.resources import happenings
 from labfleet.resources.declaration import OVER, Page, PageColumn, State
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, Kind
 
 __all__ = ["OVER", "PageColumn", "State"]
 
 ROWS = 200
 EVENTS = 100
+LOOKED = 300
+"""So many events are read for the lines of a list: what repeats is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,9 @@ class Section:
 # A state that this program does not know, or none at all.
 STRANGE = State("unknown", 5, "calm", "○")
 
+_CAPITALS = re.compile(r"(?<!\()\b[A-Z]+\b")
+_SHORT = frozenset({"CML", "CPU", "ID", "URL", "USD", "UUID"})
+"""Words that are written in capitals everywhere."""
 CHANGES = {"ADDED": "created", "MODIFIED": "changed", "DELETED": "deleted"}
 UNITS = {"cpuMilli": 1000, "memoryMib": 1024, "nodes": 1}
 FLAGS = {True: "licensed", False: "not licensed"}
@@ -57,6 +64,22 @@ def section(kind: str) -> Section | None:
 def page(kind: str) -> Page | None:
     """Return what a kind declares of its table, None for one without."""
     return KINDS[kind].page
+
+
+def listed() -> tuple[Kind, ...]:
+    """Return the kinds without a table that the navigation leads to, by their lists."""
+    return tuple(row for row in KINDS.values() if row.navigable and row.page is None)
+
+
+def label(title: str) -> str:
+    """Return a heading of a terminal's table as a page writes it: `CPU-RESERVED%` -> CPU reserved %."""
+    spaced = re.sub(r"(?<=\w)(?=[%(])", " ", title.replace("-", " "))
+    text = _CAPITALS.sub(lambda found: _as_written(found[0]), spaced)
+    return text[:1].upper() + text[1:]
+
+
+def _as_written(word: str) -> str:
+    return word if word in _SHORT else word.lower()
 
 
 def groups(kind: str) -> tuple[str, ...]:
@@ -99,6 +122,7 @@ def as_json() -> dict[str, Any]:
         "sections": {each.kind: asdict(each) for each in sections()},
         "followed": followed(),
         "changes": CHANGES,
+        "namedBefore": happenings.NAMED_BEFORE,
         "units": UNITS,
         "flags": {"true": FLAGS[True], "false": FLAGS[False]},
         "rows": ROWS,

@@ -18,6 +18,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from litestar import Litestar
 
+from labfleet.api.core import reply_words
 from labfleet.api.core.problems import MEDIA_TYPE, Problem
 from labfleet.api.core.refusals import statuses
 from labfleet.api.core.route import Nothing, Route
@@ -136,12 +137,13 @@ def _describe(operation: dict[str, Any], route: Route) -> None:
     for status in [each for each in replies if each.startswith(("4", "5"))]:
         del replies[status]
     for other in route.also:
-        replies[str(other)] = {"description": HTTPStatus(other).phrase, "headers": {}}
-    for answer in replies.values():
+        replies[str(other)] = {"headers": {}}
+    for status, answer in replies.items():
+        answer["description"] = reply_words.said(route, int(status))
         answer["content"] = {route.reply_type: {"schema": _schema(route.reply)}}
-    for status in sorted(statuses(route)):
-        replies[str(status)] = {
-            "description": HTTPStatus(status).phrase,
+    for refused in sorted(statuses(route)):
+        replies[str(refused)] = {
+            "description": HTTPStatus(refused).phrase,
             "content": {MEDIA_TYPE: {"schema": {"$ref": PREFIX + "Problem"}}},
         }
     replies["default"] = {"$ref": "#/components/responses/Problem"}

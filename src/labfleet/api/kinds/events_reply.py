@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from labfleet.interfaces import store as stores
+from labfleet.resources import kinds
 from labfleet.resources.meta import Record
 from labfleet.service.reads import history
 
@@ -69,6 +70,7 @@ def events_reply(
 
 def _item(told: history.Told) -> EventReply:
     event = told.event
+    doc = kinds.shown(event.key.kind, event.doc, event.revision)
     return EventReply(
         revision=event.revision,
         type=event.type,
@@ -82,5 +84,5 @@ def _item(told: history.Told) -> EventReply:
         phase=told.phase,
         message=told.message,
         uid=event.uid,
-        object=msgspec.Raw(told.doc) if len(told.doc) <= SMALL else None,
+        object=msgspec.Raw(doc) if len(doc) <= SMALL else None,
     )

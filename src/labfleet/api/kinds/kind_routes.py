@@ -159,7 +159,7 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
 
 def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
     @made.post(
-        f"/api/v1/{row.plural}", f"Create a {row.name.lower()}",
+        f"/api/v1/{row.plural}", f"Create {row.one}",
         name=f"create{row.name}", tag=row.plural, needs=("create", row.name), body=row.type,
         required=True, limit=body_limit(row), values=body_values(row), reply=row.type, status=201,
     )  # fmt: skip
@@ -178,7 +178,7 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
     path, needs = f"/api/v1/{row.plural}/{{name:str}}", ("read", row.name)
 
     @made.get(
-        path, f"Read a {row.name.lower()}",
+        path, f"Read {row.one}",
         name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
     )  # fmt: skip
     async def get(who: Caller, name: Name, namespace: Namespace = "default") -> Resource:
@@ -219,11 +219,11 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
 
 
 def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
-    path, word = f"/api/v1/{row.plural}/{{name:str}}", row.name.lower()
+    path = f"/api/v1/{row.plural}/{{name:str}}"
     needs, limit, values = ("update", row.name), body_limit(row), body_values(row)
 
     @made.put(
-        path, f"Replace a {word}",
+        path, f"Replace {row.one}",
         name=f"replace{row.name}", tag=row.plural, needs=needs, body=row.type, required=True,
         limit=limit, values=values, reply=row.type,
     )  # fmt: skip
@@ -235,7 +235,7 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
         return Reply(new, headers=warning_headers(services, new))
 
     @made.patch(
-        path, f"Change a {word} by a merge patch",
+        path, f"Change {row.one} by a merge patch",
         name=f"patch{row.name}", tag=row.plural, needs=needs, body=dict[str, Any], required=True,
         limit=limit, values=values, reply=row.type,
     )  # fmt: skip
@@ -247,7 +247,7 @@ def _writing(made: Routes, services: ServiceContext, row: Kind) -> None:
         return Reply(new, headers=warning_headers(services, new))
 
     @made.delete(
-        path, f"Ask for a {word}'s end",
+        path, f"Ask for {row.one}'s end",
         name=f"delete{row.name}", tag=row.plural, needs=("delete", row.name), reply=row.type,
         also=(202,),
     )  # fmt: skip

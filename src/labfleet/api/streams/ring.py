@@ -19,17 +19,18 @@ import msgspec
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import kinds
-from labfleet.resources.meta import Record, Resource
+from labfleet.resources.meta import Key, Record, Resource
 from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal
 from labfleet.service.core.views import Sources
+from labfleet.service.reads import history
 
 LENGTH = 4096
 BYTES = 32 * 2**20
 
 
 class Message(Record, frozen=True, kw_only=True):
-    """One change, as every client of the stream gets it."""
+    """One change, as every client of the stream gets it; word and sentence as in its history."""
 
     type: str
     kind: str
@@ -38,6 +39,7 @@ class Message(Record, frozen=True, kw_only=True):
     at: datetime
     actor: str
     reason: str
+    message: str
     request_id: str
 
 
@@ -69,9 +71,13 @@ class Filter:
 class Entry:
     """One event in the ring; decoded and encoded when the first client needs it."""
 
-    def __init__(self, event: stores.Event, epoch: str) -> None:
+    def __init__(
+        self, event: stores.Event, epoch: str, reason: str | None = None, message: str = ""
+    ) -> None:
         self.event = event
         self._epoch = epoch
+        self._reason = event.reason if reason is None else reason
+        self._message = message
         self._frames: dict[str, bytes] = {}
 
     @cached_property
@@ -91,9 +97,24 @@ class Entry:
         if made is None:
             obj = self.object
             assert obj is not None  # noqa: S101 - only what passed a filter is encoded
-            place = stores.Cursor(self._epoch, self.event.revision)
-            made = self._frames[sight] = told(self.event, views.of(sources, principal, obj), place)
+            made = self._frames[sight] = self._encode(views.of(sources, principal, obj))
         return made
+
+    def _encode(self, obj: Resource) -> bytes:
+        event = self.event
+        message = Message(
+            type=event.type,
+            kind=event.key.kind,
+            object=obj,
+            revision=event.revision,
+            at=event.at,
+            actor=event.actor,
+            reason=self._reason,
+            message=self._message,
+            request_id=event.request_id,
+        )
+        place = stores.Cursor(self._epoch, event.revision)
+        return frame(event.type, msgspec.json.encode(message), place)
 
     def passes(self, wanted: Filter) -> bool:
         """Tell whether a client gets this event."""
@@ -111,6 +132,8 @@ class Ring:
         self._length = length
         self._limit = size
         self._entries: deque[Entry] = deque()
+        # One status for each object that exists and had an event since the reset.
+        self._seen: dict[Key, tuple[str, history.Status]] = {}
         self._bytes = 0
         self._wakes: set[Callable[[], None]] = set()
         self._ready = asyncio.Event()
@@ -136,6 +159,7 @@ class Ring:
         """
         head = await self._log.head()
         self._entries.clear()
+        self._seen.clear()
         self._bytes = 0
         self.generation += 1
         self.horizon = head.revision
@@ -152,13 +176,25 @@ class Ring:
 
     def event(self, event: stores.Event) -> None:
         """Take one event (feed.Listener)."""
-        self._entries.append(Entry(event, self.head.epoch))
+        self._entries.append(self._entry(event))
         self._bytes += len(event.doc)
         while len(self._entries) > self._length or self._bytes > self._limit:
             gone = self._entries.popleft()
             self._bytes -= len(gone.event.doc)
             self.horizon = gone.event.revision
             self.first += 1
+
+    def _entry(self, event: stores.Event) -> Entry:
+        """Return the entry of an event, told by what was seen of its object before."""
+        uid, status = self._seen.pop(event.key, ("", None))
+        try:
+            doc = history.read(event)
+        except (ValueError, KeyError):
+            return Entry(event, self.head.epoch)  # of another version: no client gets it
+        if event.type != "DELETED":
+            self._seen[event.key] = (event.uid, doc.status)
+        told = history.tell(event, doc, status if uid == event.uid else None)
+        return Entry(event, self.head.epoch, told.reason, told.message)
 
     def caught_up(self, cursor: stores.Cursor) -> None:
         """Wake the clients (feed.Listener)."""
@@ -204,21 +240,6 @@ class Ring:
     def leave(self, wake: Callable[[], None]) -> None:
         """Stop calling."""
         self._wakes.discard(wake)
-
-
-def told(event: stores.Event, obj: Resource, place: stores.Cursor) -> bytes:
-    """Return a change as the frame that clients get."""
-    message = Message(
-        type=event.type,
-        kind=event.key.kind,
-        object=obj,
-        revision=event.revision,
-        at=event.at,
-        actor=event.actor,
-        reason=event.reason,
-        request_id=event.request_id,
-    )
-    return frame(event.type, msgspec.json.encode(message), place)
 
 
 def frame(name: str, data: bytes, place: stores.Cursor | None = None) -> bytes:

@@ -180,7 +180,8 @@ class Client(OpenStream):
             revision=self._sent.revision,
             at=self._services.clock.now(),
             actor=access.SYSTEM.name,
-            reason="it is reached elsewhere now",
+            reason="ReachedElsewhere",
+            message="it is reached elsewhere now",
             request_id="",
         )
         return frame(message.type, msgspec.json.encode(message))

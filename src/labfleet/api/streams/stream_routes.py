@@ -36,7 +36,10 @@ def routes(events: Stream) -> Routes:
         since: Since = "",
         last_event_id: LastId = None,
     ) -> EventStream:
-        """Follow every change that the caller may see, from now or from a cursor on."""
+        """Follow every change that the caller may see, from now or from a cursor on.
+
+        Each has `reason`, a word, and `message`, as in the events of its object.
+        """
         wish = request_of(
             who.principal,
             kinds=kinds,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -11,8 +10,7 @@ import click
 from labfleet.cli.commands import watching
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
-from labfleet.kernel.clock import utc_text
-from labfleet.resources import kinds
+from labfleet.resources import happenings, kinds
 from labfleet.resources.fleet_settings import NAME
 
 
@@ -86,44 +84,24 @@ def show(call: Call, found: list[Any]) -> None:
     for number, (_, life) in enumerate(lives):
         if number:
             output.say("\nAnother object got its name then:")
-        call.out.table(titles, [_row(call, group) for group in _repeated(life)])
+        call.out.table(titles, [_row(call, run) for run in happenings.folded(life, _said)])
 
 
-def _repeated(found: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield runs of events that tell the same: steps of a controller that waits."""
-    run: list[Any] = []
-    for each in found:
-        if run and not _adds(run[0], each):
-            run.append(each)
-            continue
-        if run:
-            yield run
-        run = [each]
-    if run:
-        yield run
-
-
-def _adds(first: Any, event: Any) -> bool:
-    """Tell whether an event says anything that the one before it has not said."""
-    if any(event.get(each) != first.get(each) for each in ("type", "phase", "actor")):
-        return True
-    message, reason = event.get("message"), event.get("reason")
-    if message and message != first.get("message"):
-        return True
-    return reason not in {first.get("reason"), "StatusChanged"}
+def _said(event: Any) -> happenings.Said:
+    return happenings.Said(
+        object=str(event.get("uid")),
+        type=str(event.get("type")),
+        phase=event.get("phase"),
+        actor=str(event.get("actor") or ""),
+        reason=str(event.get("reason") or ""),
+        message=str(event.get("message") or ""),
+    )
 
 
 def _row(call: Call, run: list[Any]) -> list[str]:
     first, last = run[0], run[-1]
-    reason, told = str(first.get("reason") or ""), str(first.get("message") or "")
-    if told and reason.endswith(f" {told}"):
-        reason = reason.partition(" ")[0]  # settings repeat their word and what follows it
-    message = human_units.plain(None if told == reason else told)
-    if len(run) > 1:
-        since = human_units.instant(first.get("at"))
-        begun = "" if since is None else f" since {utc_text(since, seconds=True)}"
-        said = f"({len(run)} times{begun})"
-        message = said if message == "-" else f"{message} {said}"
+    reason, message = happenings.worded(_said(first).reason, _said(first).message)
+    since = human_units.instant(first.get("at"))
     return [
         str(last.get("revision")),
         call.out.when(last.get("at")),
@@ -131,5 +109,5 @@ def _row(call: Call, run: list[Any]) -> list[str]:
         human_units.plain(last.get("phase")),
         human_units.plain(last.get("actor")),
         human_units.plain(reason),
-        message,
+        human_units.plain(happenings.with_count(message, len(run), since)),
     ]

@@ -97,7 +97,7 @@ def one(text: str, kind: str | None = None) -> Target:
         return _target(kind_of(kind), text)
     found = kind_of(word)
     if kind is not None and found.name.lower() != kind.lower():
-        raise exits.usage(f"{text!r} is a {found.name.lower()}; this command is for a {kind}")
+        raise exits.usage(f"{text!r} is {found.one}; this command is for {kind_of(kind).one}")
     return _target(found, name)
 
 
@@ -106,7 +106,7 @@ def _bare(kind: kinds.Kind, text: str) -> str:
     if not slash:
         return text
     if kind_of(word) != kind:
-        raise exits.usage(f"{text!r} is not a {kind.name.lower()}")
+        raise exits.usage(f"{text!r} is not {kind.one}")
     return name
 
 

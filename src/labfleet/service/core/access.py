@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Resource
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.roles import Role
 
 __all__ = [
-    "ACTIONS", "SYSTEM", "Principal", "Role", "demand", "demand_fields", "may", "only_owner", "sees",
+    "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may", "only_owner",
+    "sees",
 ]  # fmt: skip
 
 
@@ -38,23 +40,28 @@ class Principal:
 SYSTEM = Principal("labfleet", Role.SYSTEM)
 
 ACTIONS = {
-    "read": "get, list, events, explain, stream",
-    "create": "create",
-    "update": "replace and patch",
-    "delete": "delete",
-    "drain": "drain, cancel a drain, cordon, uncordon, set what a worker shall become",
-    "force": "end what still runs on a worker",
-    "cleanup": "remove records of ended workers",
-    "license": "register, renew and give back a worker's licence",
-    "cancel": "end a session",
-    "extend": "move a session's end",
-    "retry": "try a failed session again",
-    "observe": "ask for an observation",
-    "record": "record an observation",
-    "admit": "ask whether a simulation may run, and report its end",
-    "pause": "pause and resume automatic actions",
-    "tokens": "create, list and revoke tokens",
+    "read": "read {kinds}",
+    "create": "create {kinds}",
+    "update": "change {kinds}",
+    "delete": "delete {kinds}",
+    "drain": "take {kinds} in or out of service",
+    "force": "end what still runs on {kinds}",
+    "cleanup": "remove records of ended {kinds}",
+    "license": "register, renew or give back licences of {kinds}",
+    "cancel": "cancel {kinds}",
+    "extend": "extend {kinds}",
+    "retry": "retry {kinds}",
+    "observe": "look into {kinds}",
+    "record": "report on {kinds}",
+    "admit": "ask for or end {kinds}",
+    "pause": "pause or resume automatic actions",
+    "tokens": "create, list or revoke {kinds}",
 }
+"""What each action lets somebody do, in words that a refusal repeats.
+
+`read` is get, list, events, explain and the stream; `drain` also cordon, start and stop; `observe`
+also a machine's console text.
+"""
 
 _WRITES = frozenset({"create", "update", "delete"})
 _EVERYWHERE = {
@@ -81,8 +88,14 @@ def may(principal: Principal, action: str, kind: str) -> bool:
 def demand(principal: Principal, action: str, kind: str) -> None:
     """Raise Denied (reason Forbidden) unless the table allows the action on this kind."""
     if not may(principal, action, kind):
-        message = f"role {principal.role} may not {ACTIONS[action].split(',')[0]} ({kind})"
-        raise errors.Denied(message, reason="Forbidden")
+        deed = deed_of(action, kind)
+        raise errors.Denied(f"role {principal.role} may not {deed}", reason="Forbidden")
+
+
+def deed_of(action: str, kind: str) -> str:
+    """Return what an action with objects of a kind is, such as `read workers`."""
+    row = KINDS.get(kind)
+    return ACTIONS[action].format(kinds=f"{kind.lower()}s" if row is None else row.plural)
 
 
 def demand_fields(principal: Principal, action: str, kind: str, spec: object) -> None:
@@ -95,7 +108,7 @@ def demand_fields(principal: Principal, action: str, kind: str, spec: object) ->
     wrong = sorted(name for name in given if name not in fields)
     if wrong:
         message = (
-            f"role {principal.role} may not set {', '.join(wrong[:5])} of a {kind.lower()}, "
+            f"role {principal.role} may not set {', '.join(wrong[:5])} of {KINDS[kind].one}, "
             f"only {', '.join(sorted(fields))}"
         )
         raise errors.Denied(message, reason="ForbiddenField")

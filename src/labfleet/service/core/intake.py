@@ -68,7 +68,7 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
     object that was read can be sent back. Human-readable amounts become base units.
     """
     if not isinstance(body, Mapping):
-        raise invalid(("body", f"a {row.name} object is expected"))
+        raise invalid(("body", f"an object of kind {row.name} is expected"))
     if too_deep(body):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     plain(body)

@@ -15,6 +15,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.resources import kinds
+from labfleet.resources.meta import Key
 
 _WORDED = re.compile(r"([A-Z][A-Za-z0-9]*)(?:: (.*))?", re.DOTALL)
 """`Cordoned`, or `PoolPaused: three workers were lost`."""
@@ -27,13 +28,14 @@ class Told:
     """One event with its phase, the word for why it came, and its sentence, which may be empty."""
 
     event: stores.Event
-    doc: bytes
     phase: str | None
     reason: str
     message: str
 
 
-class _Status(msgspec.Struct):
+class Status(msgspec.Struct):
+    """What a status says in words."""
+
     phase: str | None = None
     message: str = ""
     reason: str = ""
@@ -48,30 +50,44 @@ class _Spec(msgspec.Struct):
     drain: _Wish | None = None
 
 
-class _Doc(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+class Doc(msgspec.Struct):
+    """The part of an object from which its events are told."""
+
+    status: Status = msgspec.field(default_factory=Status)
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-_decode = msgspec.json.Decoder(_Doc).decode
+_decode = msgspec.json.Decoder(Doc).decode
 
 
 def told(found: Sequence[stores.Event], *, older: stores.Event | None = None) -> Iterator[Told]:
-    """Yield the events in their order, newest first; `older` is the one before the last of them."""
-    events = [*found] if older is None else [*found, older]
-    docs = [kinds.shown(each.key.kind, each.doc, each.revision) for each in events]
-    read = [_decode(doc) for doc in docs]
-    seen = [each.status for each in read]
-    for at, event in enumerate(found):
-        before = None
-        if at + 1 < len(events) and events[at + 1].uid == event.uid:
-            before = seen[at + 1]
-        reason, message = _told(event, seen[at], before)
-        asked = _asked(read[at].spec, reason)
-        yield Told(event, docs[at], seen[at].phase, reason, asked or message)
+    """Yield the events in their order, newest first; `older` is the one before the last of them.
+
+    They may be of many objects: what an event changed is judged by the one before it of its object.
+    """
+    before: dict[tuple[Key, str], Status] = {}
+    seen = [] if older is None else [older]
+    rows: list[Told] = []
+    for event in (*seen, *reversed(found)):
+        doc = read(event)
+        rows.append(tell(event, doc, before.get((event.key, event.uid))))
+        before[event.key, event.uid] = doc.status
+    yield from reversed(rows[len(seen) :])
 
 
-def _told(event: stores.Event, now: _Status, before: _Status | None) -> tuple[str, str]:
+def read(event: stores.Event) -> Doc:
+    """Return what of an event's object a sentence is made of; ValueError when it has another form."""
+    return _decode(kinds.present(event.key.kind, event.doc))
+
+
+def tell(event: stores.Event, doc: Doc, before: Status | None) -> Told:
+    """Return what one event says; `before` is its object's status before it, None if unknown."""
+    reason, message = _told(event, doc.status, before)
+    asked = _asked(doc.spec, reason)
+    return Told(event, doc.status.phase, reason, asked or message)
+
+
+def _told(event: stores.Event, now: Status, before: Status | None) -> tuple[str, str]:
     said = "" if event.reason == now.phase else event.reason
     worded = _WORDED.fullmatch(said)
     if worded is not None:
@@ -88,14 +104,14 @@ def _asked(spec: _Spec, reason: str) -> str:
     return "" if wish is None else wish.reason
 
 
-def _news(event: stores.Event, now: _Status, before: _Status | None) -> str:
+def _news(event: stores.Event, now: Status, before: Status | None) -> str:
     """Return the status's sentence if this event brought it."""
     if before is None:
         return now.message if event.type == "ADDED" else ""
     return now.message if now.message != before.message else ""
 
 
-def _word(event: stores.Event, now: _Status, before: _Status | None) -> str:
+def _word(event: stores.Event, now: Status, before: Status | None) -> str:
     """Return the word for a change whose cause is a sentence."""
     if event.type != "MODIFIED":
         return "Created" if event.type == "ADDED" else "Removed"

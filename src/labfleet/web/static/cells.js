@@ -137,7 +137,7 @@ export function cellOf(row, column, value, use) {
   if (show === "live") return { text: String(use?.live ?? 0) };
   if (show === "load") return loadCell(row, column, use);
   if (value === null) return { text: "", make: () => absentNode(column) };
-  if (show === "link") {
+  if (show === "link" && WORDS.readable.includes(plural)) { // others lead to a refusal
     const name = String(value);
     return { text: name, make: () => link(address(plural, name, row.namespace), name) };
   }

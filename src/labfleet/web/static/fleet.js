@@ -1,6 +1,7 @@
 // What this page knows of the fleet: the rows of every table and the newest events. No elements.
 
 import { fleetNow } from "./clock.js";
+import { withEvent } from "./events.js";
 import { KINDS, UNITS, WORDS } from "./words.js";
 
 /** How much longer a lab is assumed to hold its capacity once its end has passed. */
@@ -9,27 +10,13 @@ const OVERDUE = 15 * 60_000;
 /** @typedef {import("./rows.js").Row} Row */
 /** @typedef {import("./rows.js").Held} Held */
 /** @typedef {import("./cells.js").Use} Use */
-/**
- * One line of the list of events. Those of the server's first page are known by their key alone:
- * they are drawn already.
- * @typedef {object} FleetEvent
- * @property {string} key its revision
- * @property {string} at
- * @property {string} what
- * @property {string} kind
- * @property {string} name
- * @property {string | null} phase
- * @property {string} href
- * @property {string} reason
- * @property {string} actor
- */
-/** @typedef {FleetEvent | {key: string}} Listed */
+/** @typedef {import("./events.js").Run} Run */
 
 /** @type {Map<string, Map<string, Row>>} */
 const rows = new Map(KINDS.map((kind) => [kind, new Map()]));
 
 const known = {
-  /** @type {Listed[]} newest first */
+  /** @type {Run[]} newest first */
   events: [],
   /** Whether the first snapshot is in: before it the server's rows stand as they are. */
   whole: false,
@@ -64,7 +51,7 @@ export function allRows() {
 
 /**
  * The newest events, newest first.
- * @returns {Listed[]}
+ * @returns {Run[]}
  */
 export function newestEvents() {
   return known.events;
@@ -73,7 +60,7 @@ export function newestEvents() {
 /**
  * Take over a whole state.
  * @param {Row[]} all
- * @param {Listed[]} drawn the events that stand in the page, for when none is known yet
+ * @param {Run[]} drawn the events that stand in the page, for when none is known yet
  */
 export function replaceAll(all, drawn) {
   for (const kind of KINDS) rowsOf(kind).clear();
@@ -98,14 +85,14 @@ export function putRow(row, gone) {
 }
 
 /**
- * Put an event first; false when it is known.
- * @param {FleetEvent} event
+ * Put an event into the list; false when it is known.
+ * @param {Run} event
  * @returns {boolean}
  */
 export function putEvent(event) {
-  if (known.events.some((each) => each.key === event.key)) return false;
-  known.events = [event, ...known.events].slice(0, WORDS.events);
-  return true;
+  const longer = withEvent(known.events, event);
+  if (longer) known.events = longer.slice(0, WORDS.events);
+  return longer !== null;
 }
 
 /**

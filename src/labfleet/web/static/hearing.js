@@ -1,7 +1,7 @@
 // Turns what the stream says into messages for the tabs: whole states, and changes in small heaps.
 
 import { isPausing } from "./pauses.js";
-import { address, rowOf } from "./rows.js";
+import { rowOf } from "./rows.js";
 import { share } from "./tabs.js";
 import { PACE, WORDS } from "./words.js";
 
@@ -19,6 +19,7 @@ import { PACE, WORDS } from "./words.js";
  * @property {number} revision
  * @property {string} at
  * @property {string} reason
+ * @property {string} message
  * @property {string} actor
  */
 
@@ -53,17 +54,16 @@ function hearSnapshot(data) {
  * @param {string} name
  * @param {Told} data
  */
-function hearChange(name, { object, revision, at, reason, actor }) {
+function hearChange(name, { object, revision, at, reason, message, actor }) {
   const { kind, metadata, status } = object;
   queued.push({
     row: rowOf(object),
     gone: name === "DELETED",
     pausing: isPausing(object),
     event: {
-      key: String(revision), at, what: WORDS.changes[name] ?? name, kind, name: metadata.name,
-      phase: status.phase ?? null,
-      href: address(WORDS.followed[kind] ?? "", metadata.name, metadata.namespace, metadata.uid),
-      reason, actor,
+      key: String(revision), at, type: name, kind, namespace: metadata.namespace,
+      name: metadata.name, uid: metadata.uid, phase: status.phase ?? null, reason, message, actor,
+      count: 1, since: at, again: false,
     },
   });
   sending ||= setTimeout(() => {

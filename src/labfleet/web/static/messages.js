@@ -8,14 +8,14 @@ import { drawnEvents, touch } from "./tables.js";
 import { KINDS } from "./words.js";
 
 /** @typedef {import("./rows.js").Row} Row */
-/** @typedef {import("./fleet.js").FleetEvent} FleetEvent */
+/** @typedef {import("./events.js").Run} Run */
 /**
  * One change of one object.
  * @typedef {object} Change
  * @property {Row | null} row null when its kind has no table
  * @property {boolean} gone
  * @property {boolean} pausing the banner may have changed
- * @property {FleetEvent} event
+ * @property {Run} event
  */
 /**
  * One message between tabs.

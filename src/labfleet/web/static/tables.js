@@ -11,7 +11,7 @@ import { PACE, WORDS, sectionOf } from "./words.js";
 
 /** @typedef {import("./rows.js").Row} Row */
 /** @typedef {import("./cells.js").Use} Use */
-/** @typedef {import("./fleet.js").Listed} Listed */
+/** @typedef {import("./events.js").Run} Run */
 /**
  * One table of the page.
  * @typedef {object} Table
@@ -68,11 +68,12 @@ function adoptTable(node) {
 }
 
 /**
- * The events that stand in the page, by their key alone.
- * @returns {Listed[]}
+ * The lines of events that stand in the page, as the server wrote them.
+ * @returns {Run[]}
  */
 export function drawnEvents() {
-  return [...tables.get("Event")?.rows.keys() ?? []].map((key) => ({ key }));
+  const rows = [...tables.get("Event")?.rows.values() ?? []];
+  return rows.map((row) => JSON.parse(row.dataset.run ?? "null"));
 }
 
 /**
@@ -128,7 +129,7 @@ function keyOf(row) {
  */
 function draw(table, held) {
   const isEvents = table.kind === "Event";
-  /** @type {(Row | Listed)[]} */
+  /** @type {(Row | Run)[]} */
   const wanted = isEvents
     ? newestEvents()
     : [...rowsOf(table.kind).values()].sort(byPlace).slice(0, WORDS.rows);
@@ -168,7 +169,7 @@ function removeOthers(table, wanted) {
 /**
  * Make a row that does not stand yet.
  * @param {Table} table
- * @param {Row | Listed} each
+ * @param {Row | Run} each
  * @param {Map<string, Use>} uses
  * @returns {HTMLTableRowElement}
  */
@@ -177,10 +178,8 @@ function newRow(table, each, uses) {
   if ("values" in each) {
     node = blankRow(each);
     fill(node, each, uses);
-  } else if ("href" in each) {
-    node = eventRow(each);
   } else {
-    throw new Error(`event ${each.key} is neither drawn nor known`);
+    node = eventRow(each);
   }
   table.rows.set(each.key, node);
   return node;

@@ -8,8 +8,8 @@ import { WHO } from "./words.js";
 
 /** @typedef {import("./messages.js").Message} Message */
 
-// Tabs of another token see another fleet.
-const NAME = `labfleet ${WHO}`;
+// Tabs of another token see another fleet; those of a server before an upgrade say other things.
+const NAME = `labfleet ${WHO} ${import.meta.url}`;
 /** @type {BroadcastChannel | null} */
 let channel = null;
 let leading = false;

@@ -19,7 +19,7 @@
  * @property {string} since the instant by which what is over is sorted
  */
 /**
- * What `as_json` of words.py gives.
+ * What `as_json` of words.py gives, and what the page adds for its reader.
  * @typedef {object} Words
  * @property {Record<string, Record<string, State>>} states by kind and phase
  * @property {State} strange a state that words.py does not know, or none at all
@@ -27,8 +27,10 @@
  * @property {Record<string, Section>} sections by kind
  * @property {Record<string, string>} followed plurals of the kinds in the list of events, by kind
  * @property {Record<string, string>} changes words for the stream's names of changes
+ * @property {string} namedBefore what the first event of a name's next object says
  * @property {Record<string, number>} units how many of each amount make one that is shown
  * @property {{true: string, false: string}} flags
+ * @property {string[]} readable plurals of the kinds that the reader may read
  * @property {number} rows how many rows a table shows
  * @property {number} events how many rows the list of events shows
  * @property {number} over from this order on an object is over
