@@ -43,10 +43,23 @@ def test_what_is_raised_beside_workers_has_its_row() -> None:
             assert runbook.of_condition(name, each.condition).fix
 
 
+ADVICE = [(row, each) for row in KINDS.values() for each in row.advice]
+
+
+def test_each_advice_stands_for_a_row_and_a_reason() -> None:
+    """What is said for one reason replaces the row of a phase or condition that there is."""
+    for row, each in ADVICE:
+        assert each.subject in {entry.subject for entry in row.runbook}, each
+        assert each.reason
+        assert each.cause
+        assert each.fix
+
+
 def test_every_command_of_the_runbook_is_one() -> None:
     """Nobody is sent to a command that does not exist."""
     texts = [each.command for each in (*ENTRIES, *alerts.ALERTS.values())]
     texts += [each.fix for each in (*ENTRIES, *alerts.ALERTS.values())]
+    texts += [each.fix for _, each in ADVICE]
     named = {word for text in texts for word in re.findall(r"labfleet ([a-z-]+)", text)}
     assert named <= set(COMMANDS)
 
