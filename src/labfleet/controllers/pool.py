@@ -173,7 +173,9 @@ class PoolController:
             decision, message=decision.message + pool_status.without_machine(workers)
         )
         status = pool_status.after(pool.status, decision, waiting, now)
-        status = pool_status.with_pause(status, paused, now)
+        status = pool_status.with_pause(
+            status, paused, now, fleet=self.context.settings.now().automation.paused
+        )
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

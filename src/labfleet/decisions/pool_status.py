@@ -52,8 +52,11 @@ def tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime, *, by: str) -> 
     )
 
 
-def with_pause(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
-    """Return the status with the pause condition; a pool that never was paused has none."""
+def with_pause(status: PoolStatus, paused: str | None, now: datetime, *, fleet: bool) -> PoolStatus:
+    """Return the status with the pause condition; a pool that never was paused has none.
+
+    `fleet` tells that everything is paused, which ends with another command.
+    """
     if paused is None and conditions.is_true(status.conditions, PoolCondition.LOSING_MACHINES):
         facts = conditions.put(
             status.conditions, PoolCondition.LOSING_MACHINES, "False", PoolReason.RESUMED, now=now
@@ -61,11 +64,12 @@ def with_pause(status: PoolStatus, paused: str | None, now: datetime) -> PoolSta
         status = msgspec.structs.replace(status, conditions=facts)
     if paused is None and conditions.find(status.conditions, PoolCondition.PAUSED) is None:
         return status
+    why = PoolReason.FLEET_PAUSED if fleet else PoolReason.PAUSED_BY_PEOPLE
     fact = conditions.put(
         status.conditions,
         PoolCondition.PAUSED,
         "False" if paused is None else "True",
-        PoolReason.RESUMED if paused is None else PoolReason.PAUSED_BY_PEOPLE,
+        PoolReason.RESUMED if paused is None else why,
         paused or "",
         now=now,
     )

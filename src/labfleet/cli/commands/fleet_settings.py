@@ -126,10 +126,7 @@ def resume(call: Call, *, pool: str | None, reason: str) -> int:
     """
     before = _pauses(call)
     mine = None if not pool else meta.Key("Pool", call.settings.namespace, pool)
-    if mine not in before and not call.out.structured:
-        what = "Automatic actions are" if pool is None else f"Pool {pool} is"
-        call.out.note(f"{what} not paused.")
-    code = _switched(call, pool, "resume", reason)
+    code = _switched(call, pool, "resume", reason, idle=mine not in before)
     for each in sorted({*before} - {mine}, key=str):
         if not call.out.structured:
             told = "Everything is" if each is None else f"Pool {each.label} is"
@@ -168,7 +165,8 @@ def _pauses(call: Call) -> set[meta.Key | None]:
     }
 
 
-def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:
+def _switched(call: Call, pool: str | None, verb: str, reason: str, *, idle: bool = False) -> int:
+    """Switch, and say what was done; `idle` tells that it changes nothing."""
     call.mute_pause()
     path = PATH if pool is None else f"/api/v1/pools/{client.part(pool)}"
     space = None if pool is None else call.settings.namespace
@@ -178,7 +176,10 @@ def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:
         call.out.show(kind, answer)
         return exits.OK
     what = "automatic actions" if pool is None else f"pool/{pool}"
-    output.say((pool or "fleet") if call.out.quiet else f"{what} {verb}d")
+    done = f"{what} {verb}d"
+    if idle:
+        done = f"{what} {'were' if pool is None else 'was'} not paused"
+    output.say((pool or "fleet") if call.out.quiet else done)
     return exits.OK
 
 
