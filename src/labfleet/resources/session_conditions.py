@@ -107,6 +107,7 @@ class PhaseReason(Word):
     DRAINED = "Drained", "Its worker was drained by force."
     IMPORTING = "Importing", "Its lab is being imported."
     LAB_DELETED_OUTSIDE = "LabDeletedOutside", "Its lab was deleted by somebody else."
+    LICENCE_RETURNED = "LicenceReturned", "Its worker gave its licence back by force."
     NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."
