@@ -99,6 +99,9 @@ def awaits_provider(status: WorkerStatus) -> bool:
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
 """Phases in which new sessions may be placed."""
 
+WATCHED = HOSTING | {P.DRAINING}
+"""Phases in which CML is asked how it does; in every other one its health is unknown."""
+
 BOOTING = frozenset({P.PENDING, P.PROVISIONING_EC2, P.EC2_READY, P.STARTING, P.LICENSING})
 """Phases that become hosting capacity by themselves; scaling counts them in full."""
 
