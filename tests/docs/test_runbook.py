@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from labfleet.cli.main import COMMANDS
 from labfleet.resources import alerts, fleet_alerts, runbook, server_alerts
+from labfleet.resources.conditions import Condition
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
@@ -62,6 +65,26 @@ def test_every_command_of_the_runbook_is_one() -> None:
     texts += [each.fix for _, each in ADVICE]
     named = {word for text in texts for word in re.findall(r"labfleet ([a-z-]+)", text)}
     assert named <= set(COMMANDS)
+
+
+def test_no_alert_and_no_advice_is_raised_with_a_placeholder() -> None:
+    """What is shown of an object names it: commands can be run as they stand."""
+    at = datetime(2026, 11, 27, tzinfo=UTC)
+    shown = [
+        server_alerts.of_server("x", name, since=at, reason="R", message="m", about="worker/w1")
+        for name in server_alerts.SERVER_ALERTS
+    ]
+    for row in alerts.ALERTS.values():
+        fact = Condition(type=row.condition, status=row.when, reason="R", last_transition_time=at)
+        shown += alerts.raised(Key("Worker", "default", "w1"), [fact])
+    texts = [each.command + each.fix for each in shown]
+    for name in fleet_alerts.kinds():
+        for loud in KINDS[name].loud:
+            row = runbook.of_condition(name, loud.condition)
+            texts.append((row.command + row.fix).replace("NAME", "x"))
+    assert len(shown) == len(server_alerts.SERVER_ALERTS) + len(alerts.ALERTS)
+    for text in texts:
+        assert not re.search(r"\b(KIND|NAME|POOL|OBJECT|WORKER|REGION)\b", text), text
 
 
 def test_every_row_says_what_helps() -> None:

@@ -144,6 +144,7 @@ def _of_server(services: ServiceContext) -> Iterable[Raised]:
         )  # fmt: skip
     check = services.secrets_check
     if check is not None and check.since is not None:
+        first = check.refused[0].key
         yield server_alerts.of_server(
             "secrets",
             "SecretsNotAllowed",
@@ -151,4 +152,5 @@ def _of_server(services: ServiceContext) -> Iterable[Raised]:
             reason="SecretNotAllowed",
             message=check.words,
             measured=Measured(value=len(check.refused), unit="references"),
+            about=f"{first.kind.lower()}/{first.argument}",
         )
