@@ -1,4 +1,4 @@
-"""What is said of a session that waits goes by why it waits, and by who reads it."""
+"""What is said of who waits goes by why, and by who reads it: sessions, and pools that grow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from labfleet.resources import runbook
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.pool import PoolPhase
 from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.session_conditions import NEED_A_WORKER, Holdup, WaitReason
+from labfleet.resources.worker import WorkerPhase
 from labfleet.service.reads.explain import Explanation, explain
 from labfleet.service.verbs import settings_verbs
 
@@ -160,3 +162,28 @@ async def test_the_explanation_goes_by_its_reader() -> None:
         found, fix = await told(w, USER)
         assert "ask whoever runs the fleet for more workers" in fix
         assert found.waiting_for[0] == "capacity (NoCapacityAvailable)"
+
+
+@pytest.mark.asyncio
+async def test_a_pool_that_grows_names_what_waits_and_the_workers_on_their_way() -> None:
+    """Its message counts only what is ready; the explanation has the rest."""
+    async with world() as w:
+        made = await pool(w)
+        boots = {"w2": WorkerPhase.PROVISIONING_EC2, "w3": WorkerPhase.STARTING}
+        for name, phase in {"w1": WorkerPhase.READY, **boots}.items():
+            worker = await w.make("Worker", name, {"template": "metal", "pool": "p"})
+            await w.status(worker, phase=phase, message="booting" if name == "w3" else "")
+        await w.status(made, phase=PoolPhase.SCALING_UP, message="1 ready", waiting_sessions=1)
+        await w.services.cache.reached(await w.services.fresh())
+        found = await explain(w.services, ADMIN, KINDS["Pool"], "p", "default")
+        assert found.summary == "1 ready; 1 session waits for capacity"
+        assert found.waiting_for == (
+            "worker w2 to boot (PROVISIONING_EC2)",
+            "worker w3 to boot (STARTING: booting)",
+        )
+        assert found.runbook is not None
+        assert found.runbook.fix.startswith("Nothing while its workers boot")
+        held = "2 sessions wait for capacity; at the maximum of 1 worker"
+        await w.status(made, message=held, waiting_sessions=2, stopped=1)
+        found = await explain(w.services, ADMIN, KINDS["Pool"], "p", "default")
+        assert found.summary == f"{held}; 1 worker is stopped; their disks cost money"

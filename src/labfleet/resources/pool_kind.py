@@ -23,8 +23,8 @@ _RUNBOOK = runbook(
         "Workers boot for sessions that wait.",
         _EXPLAIN,
         (
-            "The message says what waits, and what holds it back: maximum, cool-down, pause, "
-            "template."
+            "Nothing while its workers boot: their own explanations say how far they are. When "
+            "something keeps it from adding more, its message says what."
         ),
     ),
     (

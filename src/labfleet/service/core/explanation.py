@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from labfleet.decisions import wording
@@ -146,7 +147,7 @@ def made(
     )
 
 
-def plain(obj: Resource, about: str = "") -> Explanation:
+def plain(obj: Resource, about: str = "", waits: Iterable[str] = ()) -> Explanation:
     """Return what can be said of an object of any kind; `about` is one more sentence on it."""
     phase = getattr(obj.status, "phase", None)
     since = getattr(obj.status, "phase_since", obj.metadata.creation_timestamp)
@@ -157,7 +158,7 @@ def plain(obj: Resource, about: str = "") -> Explanation:
         why=about or getattr(obj.status, "message", ""),
         conditions=getattr(obj.status, "conditions", ()),
         decision=None,
-        waits=[],
+        waits=list(waits),
         deadline=None,
         where="",
     )
