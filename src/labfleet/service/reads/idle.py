@@ -8,6 +8,7 @@ the worker's step, after the server was looked at once more.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -161,8 +162,8 @@ def _serves(worker: Worker) -> bool:
     return worker.status.phase in worker_phases.HOSTING
 
 
-def _word(words: set[str]) -> Literal["busy", "idle", "unknown"]:
-    if words & {"busy", "held"}:
+def _word(words: Collection[str]) -> Literal["busy", "idle", "unknown"]:
+    if "busy" in words or "held" in words:
         return "busy"
     return "unknown" if "unknown" in words else "idle"
 
