@@ -43,7 +43,7 @@ def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
             await w.let_pass(1800)
             assert workers(w) == []
             assert "network work" in pool(w).status.message
-            assert "0 of at least 1 workers" in pool(w).status.message
+            assert "0 of at least 1 worker" in pool(w).status.message
             assert conditions.is_true(pool(w).status.conditions, "Paused")
             await settings_verbs.resume(w.services, ADMIN)
             await w.until(lambda: len(workers(w)) == 1, hours=0.1)

@@ -25,7 +25,7 @@ EVENT = ScalingEvent(
 )  # fmt: skip
 ACTS = PoolDecision(
     phase=PoolPhase.SCALING_UP,
-    message="0 of at least 1 workers; adding 1",
+    message="0 of at least 1 worker; adding 1",
     create=("w-1",),
     start=("w-2",),
     retire=(Retirement(name="w-3", reason="Failed"),),
@@ -41,7 +41,7 @@ def test_nothing_is_made_started_retired_or_replaced() -> None:
     assert (held.create, held.start, held.retire, held.events) == ((), (), (), ())
     assert (held.phase, held.created_workers, held.failed) == (PoolPhase.READY, 0, 1)
     assert held.message == (
-        "Pool p is paused by ada. Without it: 0 of at least 1 workers; adding 1"
+        "Pool p is paused by ada. Without it: 0 of at least 1 worker; adding 1"
     )
 
 

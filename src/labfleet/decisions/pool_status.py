@@ -13,6 +13,7 @@ import msgspec
 from labfleet.decisions import scaling
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.pool import EVENTS_KEPT, PAUSED_MARK, Loss, Pool, PoolPhase, PoolStatus
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
@@ -24,9 +25,9 @@ def tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime, *, by: str) -> 
     """Return the pool with its automatic pause, and a sentence on why and how to resume."""
     words = ", ".join(sorted({each.why for each in losses}))
     reason = PoolReason.NEVER_UP if words else PoolReason.MASS_TERMINATION
-    told = f"{len(losses)} machines were ended from outside within 30 min"
+    told = f"{count(len(losses), 'machine')} ended from outside within 30 min"
     if words:
-        told = f"{len(losses)} workers in a row never came up ({words})"
+        told = f"{count(len(losses), 'worker')} in a row never came up ({words})"
     names = [each.worker for each in losses]
     metadata = msgspec.structs.replace(
         pool.metadata,

@@ -11,6 +11,7 @@ import re
 from urllib.parse import urlsplit
 
 from labfleet.kernel import addresses, errors
+from labfleet.kernel.quantity import count
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core import event_types, intake
 from labfleet.service.core.access import Role
@@ -113,7 +114,7 @@ def _about(hook: Webhook) -> str:
     if not status.failures:
         return told
     again = "" if status.retry_at is None else f"; next try at {shown(status.retry_at)}"
-    return f"{told}; {status.failures} failures in a row: {status.last_error}{again}"
+    return f"{told}; {count(status.failures, 'failure')} in a row: {status.last_error}{again}"
 
 
 RULES = KindRules(name="Webhook", create=create_webhook, update=update_webhook, about=_about)

@@ -31,6 +31,7 @@ from labfleet.decisions.lifecycle.session.draft import (
     SessionObservation,
     Step,
 )
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.session import (
     FINALIZER_LAB,
@@ -254,7 +255,7 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
         return draft.stay("waiting for the ports", again=2.0)
     draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     draft.set(ready_at=draft.now)
-    return draft.go(S.READY, PhaseReason.READY, f"{lab.booted} nodes booted")
+    return draft.go(S.READY, PhaseReason.READY, f"{count(lab.booted, 'node')} booted")
 
 
 def _stuck(draft: Draft) -> bool:
