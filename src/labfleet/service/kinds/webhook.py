@@ -89,7 +89,10 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; sign with spec.secret instead"
     if parts.scheme == "http" and not allow_private:
-        return "must be https://: events say who uses what"
+        return (
+            "must be https://: events say who uses what; an admin may set spec.allowPrivate for a "
+            "receiver inside without TLS"
+        )
     if allow_private:
         return None
     return _private(host)
