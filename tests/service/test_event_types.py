@@ -174,7 +174,7 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
         await objects.create(world.services, ADMIN, row, never)
     for endless in ("*" * 101, ""):
         long = {**wrong, "spec": {**wrong["spec"], "types": [endless]}}
-        with pytest.raises(errors.Invalid, match="length|must not be empty"):
+        with pytest.raises(errors.Invalid, match=r"length|must not be empty"):
             await objects.create(world.services, ADMIN, row, long)
 
 
