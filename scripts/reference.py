@@ -28,7 +28,7 @@ from labfleet.cli.kit import examples
 from labfleet.kernel import errors
 from labfleet.resources import alerts, descriptions, fleet_settings, kinds, runbook, server_alerts
 from labfleet.resources.conditions import ANY_ERROR
-from labfleet.resources.session_conditions import PhaseReason
+from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.service.core import event_types
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -315,6 +315,12 @@ def page_conditions() -> str:
     parts.append(
         f"## Reasons of a session's phase\n\n`status.reason` of a session.\n\n{table(*ends)}"
     )
+    waits = [("reason", "what it says")]
+    waits += [(f"`{each}`", each.sentence) for each in sorted(WaitReason)]
+    parts.append(
+        "## Reasons of a decision to wait\n\n`status.decision.reason` of a session that no place was "
+        f"found for.\n\n{table(*waits)}"
+    )
     return "\n".join(parts)
 
 
@@ -391,6 +397,8 @@ def page_runbook() -> str:
         if len(rows) > 1:
             name = kind.name.lower()
             parts.append(f"## A {name} that stays in a phase\n\n{table(*rows)}")
+        if kind.advice:
+            parts.append(f"### By the reason\n\n{_ADVICE}\n\n{table(*_advice(kind))}")
     rows = [("kind", "condition", "what it says", "see", "fix")]
     rows += [
         (each.kind, f"`{each.subject}`", each.cause, _shell(each.command), each.fix)
@@ -399,6 +407,21 @@ def page_runbook() -> str:
     ]
     parts.append(f"## Other conditions\n\n{table(*rows)}")
     return "\n".join(parts)
+
+
+_ADVICE = (
+    "What `explain` and alerts say instead of the row of the phase or condition when they know the "
+    "reason; NAME and POOL stand for names."
+)
+
+
+def _advice(kind: kinds.Kind) -> list[tuple[str, ...]]:
+    rows = [("of", "reason", "why", "fix", "for who may not change pools")]
+    rows += [
+        (f"`{each.subject}`", f"`{each.reason}`", each.cause, each.fix, each.others or "the same")
+        for each in kind.advice
+    ]
+    return rows
 
 
 def _shell(text: str) -> str:

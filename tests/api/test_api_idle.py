@@ -157,3 +157,28 @@ async def test_people_s_stops_and_starts_are_counted(api: Api) -> None:
     seen = (await api.call("GET", "/api/workers/w/activity")).json
     assert (seen["manual_pause_count"], seen["manual_resume_count"]) == (1, 1)
     assert (seen["pause_reason"], seen["last_paused_by"]) == ("manual", "admin")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("phase", "told"),
+    [
+        ("PROVISIONING_EC2", "it is not up yet (PROVISIONING_EC2); it is judged once it serves"),
+        (
+            "TERMINATING_EC2",
+            "it does not serve any more (TERMINATING_EC2); only a worker that serves is judged",
+        ),
+    ],
+)
+async def test_a_worker_that_does_not_serve_is_neither_busy_nor_idle(
+    api: Api, phase: str, told: str
+) -> None:
+    """Only its phase keeps it; that detection is switched off there is still told."""
+    made = await serving(api)
+    await api.world.status(made, phase=WorkerPhase(phase))
+    for enabled in (True, False):
+        await api.call("POST", "/api/v1/workers/w/idle-detection", {"enabled": enabled})
+        found = (await api.call("GET", "/api/v1/workers/w/idle")).json
+        assert (found["verdict"], found["told"], found["keptBy"]) == ("unknown", told, ["phase"])
+        ours = (await api.call("GET", "/api/workers/w/idle-status")).json
+        assert ours["is_idle_detection_enabled"] is enabled

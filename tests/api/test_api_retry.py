@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from api_caller import Api
@@ -60,3 +61,30 @@ async def test_a_retry_is_refused_with_a_reason(api: Api):
     await retry(api)
     other = await api.call("POST", "/api/v1/sessions/s-2/retry", {})
     assert (other.status, other.json["reason"]) == (409, "NotFailed")
+
+
+@pytest.mark.asyncio
+async def test_a_retry_of_what_can_never_fit_is_warned_of(api: Api):
+    """With the reason of the first attempt, in the reply and in explain, until it is judged."""
+    await failed(api)
+    found = await api.world.services.objects.get(Session, "s", "default")
+    told = "needs 40 CPU; the largest possible worker is pool p, short 8 CPU"
+    await api.world.status(found, reason="NeverFits", message=told)
+    await api.world.services.cache.reached(await api.world.services.fresh())
+    said = await retry(api)
+    warning = unquote(said.headers["labfleet-warning"])
+    assert "session 's' failed because it fits no worker that can exist" in warning
+    assert told in warning
+    assert "'s-2' fails too unless a template became larger" in warning
+    lines = (await api.call("GET", "/api/v1/sessions/s-2/explain")).json["lines"]
+    assert any("fails too" in each for each in lines)
+
+
+@pytest.mark.asyncio
+async def test_other_retries_are_not_warned_of(api: Api):
+    """A boot that was too slow may be fast next time."""
+    await failed(api)
+    found = await api.world.services.objects.get(Session, "s", "default")
+    await api.world.status(found, reason="BootTimeout", message="slow")
+    await api.world.services.cache.reached(await api.world.services.fresh())
+    assert "labfleet-warning" not in (await retry(api)).headers

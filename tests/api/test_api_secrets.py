@@ -67,6 +67,7 @@ async def test_a_fleet_of_wider_rules_is_told_at_start_and_until_it_is_mended(
         check.look()
         (row,) = (await api.call("GET", alerts)).json["items"]
         assert (row["condition"], row["object"]) == ("SecretsNotAllowed", "server/secrets")
+        assert row["command"].endswith("; labfleet explain worker/w1")
         assert row["since"] == START.strftime("%Y-%m-%dT%H:%M:%SZ")
         assert row["message"].startswith(
             "worker/w1 spec.machine.cml.adminPassword: secret file /srv/.pgpass is not in "

@@ -116,7 +116,7 @@ def test_15_an_idle_stop_that_ec2_takes_late_is_checked_again() -> None:
             w.hosts.run("w1")
             await w.let_pass(7200)
             assert w.cloud.instances("w1")[0]["state"] == "running"
-            assert "nodes run again" in w.get_worker().status.message
+            assert "1 node runs again" in w.get_worker().status.message
             w.hosts.remove("w1")
             await w.until(w.in_phase("w1", "STOPPED"))
             w.check()

@@ -249,6 +249,15 @@ def test_a_failed_session_is_tried_again_by_name(run, stub):
     assert run("retry").code == 2
 
 
+def test_a_dry_run_of_a_retry_tells_what_would_fail_again(run, stub):
+    """What fits no worker that can exist is not only "tried again"."""
+    stub.put("Session", "e-6", status={"phase": "FAILED", "reason": "NeverFits"})
+    told = run("retry", "e-6", "--dry-run", "client").out
+    assert (
+        "would be tried again, and fail again unless its definition or a template changed" in told
+    )
+
+
 def test_the_failed_ones_of_an_exam_are_tried_again_by_its_label(run, stub):
     """-l takes what failed or expired and nobody tried again, after one question or a dry run."""
     exam(stub)

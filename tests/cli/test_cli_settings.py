@@ -96,6 +96,8 @@ def test_pause_and_resume_of_the_fleet_and_of_a_pool(run, fleet):
     assert (said.code, said.out) == (0, "automatic actions paused\n")
     assert "labfleet resume" in said.err
     assert run("pause", "--pool", "exam").out == "pool/exam paused\n"
+    pauses = [{"pool": "exam", "text": "t"}, {"pool": None, "text": "t"}]
+    fleet.answers["GET /api/v1/settings/effective"] = (200, {**EFFECTIVE, "pauses": pauses})
     assert run("resume", "--pool", "exam").out == "pool/exam resumed\n"
     fleet.answers["GET /api/v1/settings/fleet"] = (200, PAUSED)
     assert run("resume").out == "automatic actions resumed\n"
@@ -121,6 +123,11 @@ def test_resume_says_what_was_not_paused_and_what_still_is(run, fleet):
     assert "not paused" not in done.out + said
     assert "Pool exam is still paused; it ends with: labfleet resume --pool exam" in said
     assert "Everything is still paused" in run("resume", "--pool", "exam").err
+    alone = {**EFFECTIVE, "pauses": [{"pool": None, "text": "t"}]}
+    fleet.answers["GET /api/v1/settings/effective"] = (200, alone)
+    told = run("resume", "--pool", "exam")
+    assert told.out == "pool/exam was not paused; nothing was changed\n"
+    assert "Everything is still paused; it ends with: labfleet resume\n" in told.err
 
 
 def test_a_pause_is_told_wherever_actions_are_shown(run, stub):

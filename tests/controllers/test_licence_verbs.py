@@ -83,7 +83,9 @@ def test_deregister_is_refused_while_sessions_are_there_and_ends_them_by_force()
             assert worker(w).spec.licence is None
             await verbs.deregister(w.services, ADMIN, "w1", "default", force=True)
             assert (await over(w))[0] == "done"
-            assert (w.phase("s1"), w.get_session().status.reason) == ("FAILED", "Drained")
+            told = w.get_session().status
+            assert (w.phase("s1"), told.reason) == ("FAILED", "LicenceReturned")
+            assert told.message == "its worker gave its licence back by force"
             assert w.hosts.licences_left() == []
             await w.let_pass(3600)
             assert w.phase("w1") == "READY_UNLICENSED"

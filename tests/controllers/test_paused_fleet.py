@@ -12,7 +12,7 @@ from world import ADMIN, World, world
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import conditions, kinds
+from labfleet.resources import conditions, fleet_alerts, kinds
 from labfleet.resources.fleet_settings import NAME, Settings, SettingsSpec
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Metadata
@@ -43,13 +43,39 @@ def test_a_paused_pool_makes_no_worker_until_it_is_resumed() -> None:
             await w.let_pass(1800)
             assert workers(w) == []
             assert "network work" in pool(w).status.message
-            assert "0 of at least 1 workers" in pool(w).status.message
+            assert "0 of at least 1 worker" in pool(w).status.message
             assert conditions.is_true(pool(w).status.conditions, "Paused")
             await settings_verbs.resume(w.services, ADMIN)
             await w.until(lambda: len(workers(w)) == 1, hours=0.1)
             await w.until(
                 lambda: not conditions.is_true(pool(w).status.conditions, "Paused"), hours=0.1
             )
+
+    play(story)
+
+
+def test_the_alert_of_a_pause_names_the_command_that_ends_it() -> None:
+    """A fleet's pause ends with `resume`, a pool's own with its name; of both the fleet's first."""
+
+    async def story() -> None:
+        async with world() as w:
+
+            def fix() -> list[str]:
+                found = fleet_alerts.raised(pool(w))
+                return [each.fix for each in found if each.condition == "Paused"]
+
+            await settings_verbs.pause(w.services, ADMIN)
+            await w.start()
+            await w.pool(scaling={"minWorkers": 0})
+            await w.let_pass(60)
+            assert fix() == ["`labfleet resume`."]
+            await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default")
+            await w.let_pass(60)
+            assert fix() == ["`labfleet resume`."]
+            await settings_verbs.resume(w.services, ADMIN)
+            await w.until(lambda: fix() == ["`labfleet resume --pool p1`."], hours=0.1)
+            await settings_verbs.pause_pool(w.services, ADMIN, "p1", "default", paused=False)
+            await w.until(lambda: fix() == [], hours=0.1)
 
     play(story)
 

@@ -220,7 +220,7 @@ def test_a_stop_that_people_asked_for_is_looked_at_once_more() -> None:
             await w.desire("w1", "Stopped")
             await w.until(w.in_phase("w1", "STOPPED"))
             told = await w.store.events_of(Key("Worker", "default", "w1"))
-            assert any("nodes ran that are no session's" in each.reason for each in told)
+            assert any("1 node ran that is no session's" in each.reason for each in told)
 
     play(story)
 

@@ -21,6 +21,7 @@ from labfleet.resources.session import (
     SessionPhase,
     Slot,
 )
+from labfleet.resources.session_conditions import PhaseReason
 
 S = SessionPhase
 LIVE = [phase for phase in S if phase not in TERMINAL]
@@ -97,7 +98,7 @@ def sights(draw: st.DrawFn) -> lifecycle.SessionObservation:
         converged=converged,
         ports_open=ports_open,
         refused=refused,
-        forced_out=out,
+        forced_out=PhaseReason.DRAINED if out else None,
         room_held=room,
     )
 

@@ -17,6 +17,7 @@ from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.resources import conditions
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import SecretRef
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import FINALIZER_LICENCE, LicenceOrder, WorkerPhase
 
 P = WorkerPhase
@@ -169,7 +170,7 @@ def test_sessions_end_before_a_licence_goes_back() -> None:
     """With force the worker is emptied first; the deregistration waits for it."""
     cloud = hosting(sessions=2)
     cloud.order("deregister", force=True)
-    assert phases.forced(cloud.worker, cloud.now)
+    assert phases.forced(cloud.worker, cloud.now) is PhaseReason.LICENCE_RETURNED
     assert cloud.settled() == "done"
     assert (cloud.sessions, cloud.calls) == (0, ["deregister"])
     assert not phases.forced(cloud.worker, cloud.now)

@@ -25,7 +25,7 @@ EVENT = ScalingEvent(
 )  # fmt: skip
 ACTS = PoolDecision(
     phase=PoolPhase.SCALING_UP,
-    message="0 of at least 1 workers; adding 1",
+    message="0 of at least 1 worker; adding 1",
     create=("w-1",),
     start=("w-2",),
     retire=(Retirement(name="w-3", reason="Failed"),),
@@ -40,9 +40,8 @@ def test_nothing_is_made_started_retired_or_replaced() -> None:
     held = pausing.held(ACTS, "pool p is paused by ada", before=PoolPhase.READY, made=0)
     assert (held.create, held.start, held.retire, held.events) == ((), (), (), ())
     assert (held.phase, held.created_workers, held.failed) == (PoolPhase.READY, 0, 1)
-    assert held.message == (
-        "Pool p is paused by ada. Without it: 0 of at least 1 workers; adding 1"
-    )
+    told = "Pool p is paused by ada. Without it: 0 of at least 1 worker; adding 1"
+    assert held.message == told
 
 
 def test_without_a_pause_the_decision_is_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from labfleet.resources.session import (
     SessionPhase,
     Slot,
 )
+from labfleet.resources.session_conditions import PhaseReason
 
 S = SessionPhase
 LIVE = [phase for phase in S if phase not in TERMINAL]
@@ -190,9 +192,16 @@ def test_an_ended_session_says_nothing_of_a_lab_that_is_gone() -> None:
 
 
 @pytest.mark.parametrize("phase", [S.INSTANTIATING, S.READY])
-@pytest.mark.parametrize("lost", ["host_lost", "forced_out"])
+@pytest.mark.parametrize(
+    ("lost", "why", "said"),
+    [
+        ("host_lost", True, "WorkerLost"),
+        ("forced_out", PhaseReason.DRAINED, "Drained"),
+        ("forced_out", PhaseReason.LICENCE_RETURNED, "LicenceReturned"),
+    ],
+)
 def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
-    phase: SessionPhase, lost: str
+    phase: SessionPhase, lost: str, why: Any, said: str
 ) -> None:
     """Its lab goes first, then it queues again; a definition that says fail fails it instead."""
     before = session(phase, worker="w1", placements=1, lab=booting(1))
@@ -200,7 +209,7 @@ def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
         before, spec=msgspec.structs.replace(before.spec, slot=Slot(start=START + HOUR))
     )
     for may, outcome in ((True, S.PENDING), (False, S.FAILED)):
-        seen = looking(booting(1), definition=definition(replaces=may), **{lost: True})
+        seen = looking(booting(1), definition=definition(replaces=may), **{lost: why})
         step = lifecycle.decide(before, seen, START)
         assert (step.status.phase, step.status.outcome) == (S.STOPPING, outcome)
         assert not step.release
@@ -211,7 +220,24 @@ def test_a_session_that_has_not_begun_moves_when_its_definition_allows(
         last = lifecycle.decide(ended, gone, START)
         assert (last.status.phase, last.release) == (outcome, True)
         assert last.status.worker == (None if may else "w1")
-        assert last.status.reason == ("Drained" if lost == "forced_out" else "WorkerLost")
+        assert last.status.reason == said
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (PhaseReason.DRAINED, "its worker was drained by force"),
+        (PhaseReason.LICENCE_RETURNED, "its worker gave its licence back by force"),
+    ],
+)
+def test_a_session_that_is_forced_out_fails_with_what_was_done_to_its_worker(
+    why: PhaseReason, said: str
+) -> None:
+    """Nobody looks for a drain that nobody asked for."""
+    before = session(S.RUNNING, worker="w1", lab=booting(1))
+    seen = looking(booting(1), definition=definition(replaces=False), forced_out=why)
+    step = lifecycle.decide(before, seen, START)
+    assert (step.status.outcome, step.status.reason, step.status.message) == (S.FAILED, why, said)
 
 
 def test_a_session_moves_a_bounded_number_of_times() -> None:
@@ -243,7 +269,7 @@ def test_a_session_that_has_begun_is_never_placed_again(
     begun = before.status.phase in {S.RUNNING, S.COLLECTING}
     seen = lifecycle.SessionObservation(
         looked=True, lab=None if dead else booting(), host_dead=dead, host_lost=lost,
-        forced_out=forced,
+        forced_out=PhaseReason.DRAINED if forced else None,
     )  # fmt: skip
     step = lifecycle.decide(before, seen, START)
     if begun:

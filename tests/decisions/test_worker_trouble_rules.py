@@ -12,6 +12,7 @@ from lifecycle_worlds import START, machine, worker
 from worker_starts import born, brought_to
 
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
+from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
@@ -210,6 +211,17 @@ def test_less_capacity_than_reserved_is_said_and_breaks_nothing() -> None:
     again = msgspec.structs.replace(made, status=step.status)
     step = lifecycle.decide(again, fits, START)
     assert not conditions.is_true(step.status.conditions, "OverCommitted")
+
+
+@pytest.mark.parametrize("phase", sorted(set(P) - phases.WATCHED))
+def test_nobody_is_healthy_whom_nobody_asks(phase: P) -> None:
+    """Booting, stopping, ended: health is unknown, also where a store says Healthy still."""
+    cloud = brought_to(phase, licensed=True)
+    assert cloud.worker.status.health is Health.UNKNOWN
+    status = msgspec.structs.replace(cloud.worker.status, health=Health.HEALTHY)
+    cloud.worker = msgspec.structs.replace(cloud.worker, status=status)
+    step = cloud.step()
+    assert step.status.phase in phases.WATCHED or step.status.health is Health.UNKNOWN
 
 
 def test_a_worker_whose_machine_ended_is_neither_healthy_nor_licensed() -> None:

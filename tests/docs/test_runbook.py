@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from labfleet.cli.main import COMMANDS
 from labfleet.resources import alerts, fleet_alerts, runbook, server_alerts
+from labfleet.resources.conditions import Condition
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import WorkerPhase
@@ -43,12 +46,45 @@ def test_what_is_raised_beside_workers_has_its_row() -> None:
             assert runbook.of_condition(name, each.condition).fix
 
 
+ADVICE = [(row, each) for row in KINDS.values() for each in row.advice]
+
+
+def test_each_advice_stands_for_a_row_and_a_reason() -> None:
+    """What is said for one reason replaces the row of a phase or condition that there is."""
+    for row, each in ADVICE:
+        assert each.subject in {entry.subject for entry in row.runbook}, each
+        assert each.reason
+        assert each.cause
+        assert each.fix
+
+
 def test_every_command_of_the_runbook_is_one() -> None:
     """Nobody is sent to a command that does not exist."""
     texts = [each.command for each in (*ENTRIES, *alerts.ALERTS.values())]
     texts += [each.fix for each in (*ENTRIES, *alerts.ALERTS.values())]
+    texts += [each.fix for _, each in ADVICE]
     named = {word for text in texts for word in re.findall(r"labfleet ([a-z-]+)", text)}
     assert named <= set(COMMANDS)
+
+
+def test_no_alert_and_no_advice_is_raised_with_a_placeholder() -> None:
+    """What is shown of an object names it: commands can be run as they stand."""
+    at = datetime(2026, 11, 27, tzinfo=UTC)
+    shown = [
+        server_alerts.of_server("x", name, since=at, reason="R", message="m", about="worker/w1")
+        for name in server_alerts.SERVER_ALERTS
+    ]
+    for row in alerts.ALERTS.values():
+        fact = Condition(type=row.condition, status=row.when, reason="R", last_transition_time=at)
+        shown += alerts.raised(Key("Worker", "default", "w1"), [fact])
+    texts = [each.command + each.fix for each in shown]
+    for name in fleet_alerts.kinds():
+        for loud in KINDS[name].loud:
+            row = runbook.of_condition(name, loud.condition)
+            texts.append((row.command + row.fix).replace("NAME", "x"))
+    assert len(shown) == len(server_alerts.SERVER_ALERTS) + len(alerts.ALERTS)
+    for text in texts:
+        assert not re.search(r"\b(KIND|NAME|POOL|OBJECT|WORKER|REGION)\b", text), text
 
 
 def test_every_row_says_what_helps() -> None:

@@ -137,6 +137,14 @@ def test_an_address_inside_is_refused_when_it_is_named(url: str) -> None:
     assert url_problem(url, allow_private=False)
 
 
+def test_a_refused_receiver_inside_is_told_who_may_allow_it():
+    """Without TLS or with an address inside: an admin may, by the field that is named."""
+    for url in ("http://hooks.example.com/", "https://10.0.0.1/"):
+        said = url_problem(url, allow_private=False)
+        assert "an admin may set spec.allowPrivate for a receiver inside" in (said or "")
+        assert url_problem(url, allow_private=True) is None
+
+
 @pytest.mark.asyncio
 async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
     """An operator makes webhooks to the outside only, and cannot move one that looks inside."""
@@ -166,7 +174,7 @@ async def test_only_an_admin_opens_the_way_inside(world: World) -> None:
         await objects.create(world.services, ADMIN, row, never)
     for endless in ("*" * 101, ""):
         long = {**wrong, "spec": {**wrong["spec"], "types": [endless]}}
-        with pytest.raises(errors.Invalid, match="length"):
+        with pytest.raises(errors.Invalid, match=r"length|must not be empty"):
             await objects.create(world.services, ADMIN, row, long)
 
 

@@ -102,7 +102,7 @@ async def fill(browser: Browser) -> None:
     await w.status(away, phase=WorkerPhase.READY, machine=unseen)
     short = conditions.put(
         (), PoolCondition.DEMAND_MET, "False", PoolReason.AT_MAXIMUM,
-        "3 sessions wait for capacity; at the maximum of 1 workers", now=SINCE,
+        "3 sessions wait for capacity; at the maximum of 1 worker", now=SINCE,
     )  # fmt: skip
     await w.status(
         pool, phase=PoolPhase.SCALING_UP, phase_since=SINCE, conditions=short, ready=1, stopped=2,

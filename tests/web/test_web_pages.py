@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -12,6 +13,7 @@ from browser import Browser, Reader, plain
 from fleet_world import MACHINE, who
 
 from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.decision import Decision
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import (
@@ -201,6 +203,22 @@ async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
                 assert found.status == 200 or not link["href"].partition("#")[0], (role, path, link)
                 seen += bool(anchor)
     assert seen > 40
+
+
+@pytest.mark.asyncio
+async def test_a_waiting_sessions_page_says_what_helps(browser: Browser) -> None:
+    """The advice of its reason, in the reader's words, as explain has it."""
+    world = browser.world
+    await world.definition()
+    made = await world.session("mine", owner="kim")
+    at = world.clock.now()
+    decided = Decision(outcome="waiting", reason="MissingDefinitions", message="no iosv", at=at)
+    await world.status(made, decision=decided)
+    text = " ".join(unescape(plain(await browser.get("/sessions/mine"))).split())
+    assert "If it lasts: Install what the decision names on the workers' machine image" in text
+    assert "It waits for a worker that has its node and image definitions" in text
+    theirs = plain(await browser.get("/sessions/mine", "user", "kim"))
+    assert "If it lasts: Use a definition whose topology names what workers have" in theirs
 
 
 @pytest.mark.asyncio

@@ -18,6 +18,7 @@ from labfleet.cli.kit import examples
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors
+from labfleet.kernel.quantity import count
 from labfleet.resources import fleet_settings
 from labfleet.resources.meta import Metadata
 from labfleet.stores import opening
@@ -96,8 +97,9 @@ def _tell_tokens(rows: Iterable[stores.TokenRow], now: datetime) -> None:
     """Say that tokens are as of the backup: one that was revoked after it works again."""
     alive = [row for row in rows if row.revoked is None and (row.expires or now) >= now]
     if alive:
+        work = "works as it" if len(alive) == 1 else "work as they"
         sys.stderr.write(
-            f"{len(alive)} tokens work as they did at the backup, also those revoked since: "
+            f"{count(len(alive), 'token')} {work} did at the backup, also if revoked since: "
             "look with labfleet token list, end them with labfleet token revoke\n"
         )
 

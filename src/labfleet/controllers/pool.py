@@ -21,6 +21,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 from labfleet.resources import meta, refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.meta import Key, Ref
@@ -106,7 +107,7 @@ class PoolController:
         new = msgspec.structs.replace(
             pool, status=msgspec.structs.replace(pool.status, losses=losses)
         )
-        told = f"{len(losses)} workers lost lately"
+        told = f"{count(len(losses), 'worker')} lost lately"
         if trip:
             new = pool_status.tripped(new, trip, now, by=ACTOR)
             told = f"PoolPaused: {new.metadata.annotations[PAUSED_MARK].strip()}"
@@ -173,7 +174,9 @@ class PoolController:
             decision, message=decision.message + pool_status.without_machine(workers)
         )
         status = pool_status.after(pool.status, decision, waiting, now)
-        status = pool_status.with_pause(status, paused, now)
+        status = pool_status.with_pause(
+            status, paused, now, fleet=self.context.settings.now().automation.paused
+        )
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

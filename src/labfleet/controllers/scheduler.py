@@ -32,7 +32,7 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
-from labfleet.resources.session_conditions import PhaseReason
+from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.resources.worker import Worker
 from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import catalogues, indices
@@ -200,7 +200,9 @@ class Scheduler:
         found = board.judge.of(definition.status, definition.namespace, request.track)
         if found.status != "False":
             return decision
-        return msgspec.structs.replace(decision, reason="MissingDefinitions", message=found.message)
+        return msgspec.structs.replace(
+            decision, reason=str(WaitReason.MISSING_DEFINITIONS), message=found.message
+        )
 
     async def _foresee(self, session: Session, board: _Board) -> int:
         """Check a later slot once: what can never fit is refused now, not when it begins."""
@@ -217,7 +219,7 @@ class Scheduler:
         message = f"its slot is ahead; a worker is looked for from {utc_text(looked_for)}"
         decision = Decision(
             outcome="waiting",
-            reason="SlotAhead",
+            reason=str(WaitReason.SLOT_AHEAD),
             message=message,
             at=board.now,
             revision=board.revision,
@@ -392,7 +394,7 @@ def _short_of_ports(decision: Decision, shortage: Shortage) -> Decision:
     return msgspec.structs.replace(
         decision,
         outcome="waiting",
-        reason="PortsShort",
+        reason=str(WaitReason.PORTS_SHORT),
         message=f"{decision.chosen}: {free}",
         chosen=None,
     )

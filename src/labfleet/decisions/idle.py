@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+from labfleet.kernel import quantity
 from labfleet.resources import patterns
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.idle import RECENT, Activity, ActivityEvent, IdleSignal, SignalVerdict
@@ -178,6 +179,10 @@ def _said(
     return IdleSignal(name=name, verdict=verdict, value=str(value), told=told, at=at)
 
 
+def _minutes(number: float) -> str:
+    return quantity.count(round(number), "minute")
+
+
 def _are(number: int, word: str) -> str:
     return f"1 {word} is" if number == 1 else f"{number} {word}s are"
 
@@ -209,9 +214,14 @@ def _soon(facts: IdleFacts, settings: Idle) -> IdleSignal:
         begin = "session that may come here begins"
         if count != 1:
             begin = "sessions that may come here begin"
-        told = f"{count} {begin} within {lead} minutes"
+        told = f"{count} {begin} within {quantity.count(lead, 'minute')}"
         return _said("soon", "busy", count, told)
-    return _said("soon", "quiet", 0, f"nobody who may come here begins within {lead} minutes")
+    return _said(
+        "soon",
+        "quiet",
+        0,
+        f"nobody who may come here begins within {quantity.count(lead, 'minute')}",
+    )
 
 
 def _gap(facts: IdleFacts, name: str, at: datetime | None, now: datetime) -> str | None:
@@ -223,7 +233,7 @@ def _gap(facts: IdleFacts, name: str, at: datetime | None, now: datetime) -> str
         return "it was not read yet"
     age = now - at
     if age > facts.fresh:
-        return f"the last reading is {age.total_seconds() / 60:.0f} minutes old"
+        return f"the last reading is {_minutes(age.total_seconds() / 60)} old"
     return None
 
 
@@ -349,10 +359,10 @@ def _quiet(
 ) -> IdleSignal:
     limit = settings.timeout_minutes
     if since is None or stop_at is None:
-        told = f"it is in use or does not serve; {limit} minutes without use are needed"
+        told = f"it is in use or does not serve; {_minutes(limit)} without use are needed"
         return _said("quiet_time", "busy", "0 min", told)
     minutes = (now - since).total_seconds() / 60
-    told = f"nothing was used for {minutes:.0f} of {limit} minutes"
+    told = f"nothing was used for {minutes:.0f} of {_minutes(limit)}"
     quiet = now >= stop_at
     return _said("quiet_time", "quiet" if quiet else "busy", f"{minutes:.0f} min", told, since)
 
@@ -375,7 +385,8 @@ def _holds(
         yield _said("snooze", "held", "?", "when it became ready is unknown")
     elif now < snoozed:
         left = (snoozed - now).total_seconds() / 60
-        told = f"it was started a short while ago; left alone for {left:.0f} more minutes"
+        more = quantity.count(round(left), "more minute")
+        told = f"it was started a short while ago; left alone for {more}"
         yield _said("snooze", "held", f"{left:.0f} min", told, snoozed)
     else:
         yield _said("snooze", "quiet", "over", "its start is long enough ago", snoozed)
@@ -399,7 +410,9 @@ def _minimum(facts: IdleFacts) -> IdleSignal:
         return _said("pool_minimum", "held", "?", "how many others serve is unknown")
     shown = f"{facts.serving} of {facts.least}"
     if facts.serving - 1 < facts.least:
-        told = f"its pool shall keep {facts.least} workers and has {facts.serving}"
+        told = (
+            f"its pool shall keep {quantity.count(facts.least, 'worker')} and has {facts.serving}"
+        )
         return _said("pool_minimum", "held", shown, told)
     return _said("pool_minimum", "quiet", shown, "its pool has enough without it")
 
@@ -443,7 +456,7 @@ def _order(event: ActivityEvent) -> tuple[float, str, str]:
 
 def _ago(age: timedelta) -> str:
     minutes = max(age.total_seconds(), 0.0) / 60
-    return f"{minutes:.0f} minutes ago"
+    return f"{_minutes(minutes)} ago"
 
 
 # --- age ---------------------------------------------------------------------------------
@@ -456,7 +469,7 @@ def too_old(worker: Worker, settings: Idle, now: datetime) -> str | None:
         return None
     if now - begun < timedelta(hours=settings.max_age_hours):
         return None
-    return f"runs for more than {settings.max_age_hours} hours"
+    return f"runs for more than {quantity.count(settings.max_age_hours, 'hour')}"
 
 
 def unused(verdict: IdleVerdict) -> bool:

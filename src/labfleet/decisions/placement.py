@@ -18,6 +18,7 @@ from labfleet.decisions import ledger, wording
 from labfleet.resources.amounts import Amounts, Reservation, Shortage, vector
 from labfleet.resources.decision import CANDIDATES, Decision, Verdict
 from labfleet.resources.machine import Machine
+from labfleet.resources.session_conditions import WaitReason
 
 UNLICENSED_NODES = 5
 """Running nodes that CML allows without a licence (facts/cml.md#licensing)."""
@@ -169,7 +170,7 @@ def place(
         Verdict(name=name, fits=True, score=round(-value, 6)) for value, name in best
     ) + tuple(each[3] for each in near)
     chosen = best[0][1] if best else None
-    reason = "Fits" if chosen else _why(request, candidates, counts)
+    reason = "Fits" if chosen else str(_why(request, candidates, counts))
     return Decision(
         outcome="assigned" if chosen else "waiting",
         reason=reason,
@@ -335,25 +336,27 @@ def _nearness(miss: tuple[int, float, str, Verdict]) -> tuple[int, float, str]:
     return miss[:3]
 
 
-def _why(request: PlacementRequest, candidates: Sequence[Candidate], counts: Counter[str]) -> str:
+def _why(
+    request: PlacementRequest, candidates: Sequence[Candidate], counts: Counter[str]
+) -> WaitReason:
     """Return the one-word reason of a request that waits, in upstream's order.
 
     Source: facts/upstream.md#wait-words.
     """
     if not candidates:
-        return "NoWorkersAvailable"
+        return WaitReason.NO_WORKERS
     ours = [each for each in candidates if request.track in {None, each.track}]
     if not ours:
-        return "NoMatchingTrack"
+        return WaitReason.NO_TRACK
     if not any(_closed(request, each) is None for each in ours):
-        return "WorkerNotReady"
+        return WaitReason.NOT_READY
     licence = {"LicenceMismatch", "UnlicensedNodeLimit"}
     if counts["MissingDefinitions"] == sum(_closed(request, each) is None for each in candidates):
-        return "MissingDefinitions"
+        return WaitReason.MISSING_DEFINITIONS
     passed = sum(1 for each in candidates if _closed(request, each) is None)
     if sum(counts[word] for word in licence) == passed:
-        return "WorkerNotLicensed"
-    return "NoCapacityAvailable"
+        return WaitReason.NOT_LICENSED
+    return WaitReason.NO_CAPACITY
 
 
 def _message(
@@ -365,9 +368,9 @@ def _message(
     needs = f"needs {wording.amounts(request.amounts)}"
     if chosen is not None:
         return f"{needs}; placed on {chosen}"
-    if reason == "NoWorkersAvailable":
+    if reason == WaitReason.NO_WORKERS:
         return f"{needs}; there is no worker yet"
-    if reason == "NoMatchingTrack":
+    if reason == WaitReason.NO_TRACK:
         return f"{needs}; no worker serves the track {request.track}"
     best = near[0][3]
     if best.shortages:

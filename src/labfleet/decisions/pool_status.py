@@ -13,6 +13,7 @@ import msgspec
 from labfleet.decisions import scaling
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.pool import EVENTS_KEPT, PAUSED_MARK, Loss, Pool, PoolPhase, PoolStatus
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
@@ -24,9 +25,9 @@ def tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime, *, by: str) -> 
     """Return the pool with its automatic pause, and a sentence on why and how to resume."""
     words = ", ".join(sorted({each.why for each in losses}))
     reason = PoolReason.NEVER_UP if words else PoolReason.MASS_TERMINATION
-    told = f"{len(losses)} machines were ended from outside within 30 min"
+    told = f"{count(len(losses), 'machine')} ended from outside within 30 min"
     if words:
-        told = f"{len(losses)} workers in a row never came up ({words})"
+        told = f"{count(len(losses), 'worker')} in a row never came up ({words})"
     names = [each.worker for each in losses]
     metadata = msgspec.structs.replace(
         pool.metadata,
@@ -52,8 +53,11 @@ def tripped(pool: Pool, losses: tuple[Loss, ...], now: datetime, *, by: str) -> 
     )
 
 
-def with_pause(status: PoolStatus, paused: str | None, now: datetime) -> PoolStatus:
-    """Return the status with the pause condition; a pool that never was paused has none."""
+def with_pause(status: PoolStatus, paused: str | None, now: datetime, *, fleet: bool) -> PoolStatus:
+    """Return the status with the pause condition; a pool that never was paused has none.
+
+    `fleet` tells that everything is paused, which ends with another command.
+    """
     if paused is None and conditions.is_true(status.conditions, PoolCondition.LOSING_MACHINES):
         facts = conditions.put(
             status.conditions, PoolCondition.LOSING_MACHINES, "False", PoolReason.RESUMED, now=now
@@ -61,11 +65,12 @@ def with_pause(status: PoolStatus, paused: str | None, now: datetime) -> PoolSta
         status = msgspec.structs.replace(status, conditions=facts)
     if paused is None and conditions.find(status.conditions, PoolCondition.PAUSED) is None:
         return status
+    why = PoolReason.FLEET_PAUSED if fleet else PoolReason.PAUSED_BY_PEOPLE
     fact = conditions.put(
         status.conditions,
         PoolCondition.PAUSED,
         "False" if paused is None else "True",
-        PoolReason.RESUMED if paused is None else PoolReason.PAUSED_BY_PEOPLE,
+        PoolReason.RESUMED if paused is None else why,
         paused or "",
         now=now,
     )

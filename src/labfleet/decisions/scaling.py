@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions import disruption, parking, placement, worker_names
+from labfleet.kernel.quantity import count
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
 from labfleet.resources.pool_conditions import PoolReason
@@ -130,7 +131,7 @@ def decide_pool(view: PoolView, now: datetime) -> PoolDecision:
         return _terminate(view, groups, ended)
     if view.spec.desired == "Draining":
         names = tuple(each.name for each in (*groups.ready, *groups.booting))
-        message = f"draining, {len(names) + len(groups.leaving)} workers left"
+        message = f"draining, {count(len(names) + len(groups.leaving), 'worker')} left"
         return _decision(view, groups, PoolPhase.DRAINING, message, drain=names, retire=ended)
     return _run(view, groups, ended, now)
 
@@ -198,7 +199,7 @@ def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -
         for each in group
     )
     phase = PoolPhase.TERMINATING if rest or ended else PoolPhase.TERMINATED
-    message = f"terminating, {len(rest)} workers left" if rest else "terminated"
+    message = f"terminating, {count(len(rest), 'worker')} left" if rest else "terminated"
     return _decision(view, groups, phase, message, retire=(*ended, *rest))
 
 
@@ -216,7 +217,7 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         if not uncovered:
             return 0, "", ""
     need = (
-        f"{serving} of at least {scaling.min_workers} workers"
+        f"{serving} of at least {count(scaling.min_workers, 'worker')}"
         if missing > 0
         else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
@@ -224,7 +225,11 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         told = f"{need}; template {view.spec.template} is missing or disabled"
         return 0, PoolReason.NO_TEMPLATE, told
     if room <= 0:
-        return 0, PoolReason.AT_MAXIMUM, f"{need}; at the maximum of {scaling.max_workers} workers"
+        return (
+            0,
+            PoolReason.AT_MAXIMUM,
+            f"{need}; at the maximum of {count(scaling.max_workers, 'worker')}",
+        )
     least = scaling.cooldown_up_seconds
     if view.last_scale_up is not None and now - view.last_scale_up < timedelta(seconds=least):
         return 0, "", f"{need}; the last worker was added less than {least} s ago"

@@ -26,6 +26,11 @@ _BYTES = {
 _LIMIT = 2**62
 
 
+def count(number: int, word: str) -> str:
+    """Return `1 session`, `3 sessions`: how many of a thing whose plural ends in s."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def parse_cpu(value: float | str, *, supply: bool = False) -> int:
     """Return milli-CPU from `2`, `0.5`, `"250m"`; ValueError names what is wrong."""
     number, unit = _split(value)

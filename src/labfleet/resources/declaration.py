@@ -48,6 +48,23 @@ class Entry(Record, frozen=True, kw_only=True):
     fix: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What replaces a runbook row's cause and fix for one reason: of a decision, or of a condition.
+
+    `subject` is the row's phase or condition. `waits` says what an object of that phase waits for,
+    as it stands after "It waits for"; "" leaves that to whoever explains it. `fix` is for those who
+    run the fleet, `others` for those who may not change pools; "" means that it is the same.
+    """
+
+    subject: str
+    reason: str
+    cause: str
+    fix: str
+    waits: str = ""
+    others: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """How a phase is shown on a page: never by colour alone. `group` is what the summary counts."""
@@ -119,9 +136,10 @@ class Kind:
     `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec
     field after which an object without a name is named by us. `single` means: the one object is
     made by its first PATCH. `news` lists conditions that need a person, with the status that does;
-    `resting` phases may last for ever, the others have a row in `runbook`. `words` are further
-    lists of words that pages show as states. `navigable`: pages lead to its list in the navigation. `derived` are paths that are worked out when an object
-    is read: nothing is sorted by them.
+    `resting` phases may last for ever, the others have a row in `runbook`; `advice` has what such a
+    row says for one reason. `words` are further lists of words that pages show as states.
+    `navigable`: pages lead to its list in the navigation. `derived` are paths that are worked out
+    when an object is read: nothing is sorted by them.
     """
 
     name: str
@@ -147,6 +165,7 @@ class Kind:
     loud: tuple[Loud, ...] = ()
     resting: tuple[str, ...] = ()
     runbook: tuple[Entry, ...] = ()
+    advice: tuple[Advice, ...] = ()
     states: Mapping[str, State] = field(default_factory=dict)
     words: Mapping[str, Mapping[str, State]] = field(default_factory=dict)
     page: Page | None = None

@@ -33,7 +33,7 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
         loud = table.get(each.type)
         if loud is None or each.status != loud.when:
             continue
-        row = runbook.of_condition(obj.kind, each.type)
+        row = runbook.of_condition(obj.kind, each.type, each.reason)
         found.append(
             Raised(
                 object=name,

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from labfleet.kernel import ids
-from labfleet.resources import patterns, providers
+from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 
@@ -282,6 +282,9 @@ def section_problem(name: str, raw: Mapping[str, Any]) -> str | None:
         at = place.rstrip("`").lstrip(".")
         if not at:
             return f"{name}.{what}"
+        key, listed, _ = at.partition("[")
+        shape = msgspec.inspect.type_info(SECTIONS[name])
+        what = shape_words.plainly(what, shape, [key, 0] if listed else [key])
         return f"{name}.{at}: {what[:1].lower()}{what[1:]}"
     return None
 
@@ -412,10 +415,13 @@ def from_text(path: str, text: str) -> Any:
     try:
         value = msgspec.convert(given, field.type, strict=False)
     except msgspec.ValidationError as problem:
-        what = str(problem).partition(" - at ")[0].removesuffix(", got `str`")
+        told, _, trail = str(problem).partition(" - at ")
+        shape = msgspec.inspect.type_info(field.type)
+        what = shape_words.plainly(told, shape, [0] if trail else []).removesuffix(", got `str`")
         for word, plainly in _PLAINLY.items():
             what = what.replace(f"`{word}`", plainly)
-        raise ValueError(f"{path}: {what[:1].lower()}{what[1:]}, not {text[:80]!r}") from None
+        said = f"{path}: {what[:1].lower()}{what[1:]}"
+        raise ValueError(said if ", not '" in said else f"{said}, not {text[:80]!r}") from None
     plain = msgspec.to_builtins(value)
     problem_ = section_problem(section, {field.encode_name: plain})
     # Two settings that contradict each other are judged when they stand together.

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import inspect
 
 from labfleet.kernel import errors, ids
-from labfleet.resources import amounts, documents, spellings
+from labfleet.resources import amounts, documents, shape_words, spellings
 from labfleet.resources.documents import Document, Path
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Resource
@@ -266,6 +266,8 @@ class _Reader:
             text = self._fetch(file)
         except errors.LabfleetError as problem:
             raise _Problem(path, f"topologyFile: {problem.message}") from None
+        if not text.strip():
+            raise _Problem(path, f"topologyFile: {file} is empty")
         kept = {key: value for key, value in spec.items() if key != "topologyFile"}
         return {**raw, "spec": {**kept, "topology": text}}
 
@@ -376,6 +378,7 @@ def _convert(raw: dict[str, Any], kind: Kind) -> Resource:
         what, trail = (found[1], found[2]) if found else (str(problem), "")
         path: Path = tuple(step or int(number) for step, number in _STEP.findall(trail))
         where = _dotted(path)
+        what = shape_words.plainly(what, _type(kind.type), path)
         # A rule of the record itself (its cause is a ValueError) may need what is still missing.
         whole = what.startswith(_MISSING) or problem.__cause__ is not None
         raise _Problem(path, f"{where}: {what}" if where else what, whole=whole) from None

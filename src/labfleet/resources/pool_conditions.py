@@ -12,6 +12,7 @@ class PoolReason(Reason):
     COVERED = "Covered", "Its workers are enough for what waits, or more are coming."
     DRAINING = "Draining", "It is being emptied."
     FAILED = "Failed", "It cannot make workers."
+    FLEET_PAUSED = "FleetPaused", "Somebody paused all automatic actions."
     INITIALIZING = "Initializing", "Its first workers are being made."
     MASS_TERMINATION = (
         "MassTermination",
@@ -19,7 +20,7 @@ class PoolReason(Reason):
     )
     NEVER_UP = "NeverUp", "Several workers in a row never came up."
     NO_TEMPLATE = "NoTemplate", "Workers are needed; its template is missing or disabled."
-    PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool or the fleet."
+    PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool."
     PENDING = "Pending", "Its controller has not looked at it yet."
     RESUMED = "Resumed", "Somebody resumed the pool."
     SCALING_DOWN = "ScalingDown", "Workers are being taken away."
@@ -67,6 +68,7 @@ class PoolCondition(ConditionType):
     PAUSED = (
         "Paused",
         "People have paused automatic actions on it; False since they were resumed.",
+        R.FLEET_PAUSED,
         R.PAUSED_BY_PEOPLE,
         R.RESUMED,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labfleet.resources.conditions import Measured
-from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
+from labfleet.resources.declaration import Advice, Kind, Loud, columns, filters, runbook
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 
@@ -23,8 +23,8 @@ _RUNBOOK = runbook(
         "Workers boot for sessions that wait.",
         _EXPLAIN,
         (
-            "The message says what waits, and what holds it back: maximum, cool-down, pause, "
-            "template."
+            "Nothing while its workers boot: their own explanations say how far they are. When "
+            "something keeps it from adding more, its message says what."
         ),
     ),
     (
@@ -85,9 +85,29 @@ _RUNBOOK = runbook(
     (
         "Paused",
         "",
-        "True: somebody paused its automatic actions.",
+        "True: somebody paused its automatic actions, or all.",
         _EXPLAIN,
         "`labfleet resume --pool NAME`.",
+    ),
+)
+_ADVICE = (
+    Advice(
+        subject=PoolCondition.DEMAND_MET,
+        reason=PoolReason.AT_MAXIMUM,
+        cause="False: sessions wait, or workers are missing, and it has as many as it may have.",
+        fix="Raise spec.scaling.maxWorkers, or let sessions end.",
+    ),
+    Advice(
+        subject=PoolCondition.DEMAND_MET,
+        reason=PoolReason.NO_TEMPLATE,
+        cause="False: workers are needed, and its template is missing or disabled.",
+        fix="Enable the template, or name another one.",
+    ),
+    Advice(
+        subject=PoolCondition.PAUSED,
+        reason=PoolReason.FLEET_PAUSED,
+        cause="True: somebody paused all automatic actions.",
+        fix="`labfleet resume`.",
     ),
 )
 
@@ -148,4 +168,5 @@ KIND = Kind(
         "TERMINATED",
     ),
     runbook=_RUNBOOK,
+    advice=_ADVICE,
 )

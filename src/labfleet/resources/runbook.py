@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from labfleet.resources.conditions import ConditionType
-from labfleet.resources.declaration import Entry
+from labfleet.resources.declaration import Advice, Entry
 from labfleet.resources.kinds import KINDS, Kind
 
 
@@ -24,14 +26,39 @@ def phases(row: Kind) -> Iterator[Entry]:
     return (each for each in row.runbook if each.subject not in _types(row))
 
 
-def of_phase(kind: str, phase: str) -> Entry | None:
-    """Return the row of a phase, None for one in which an object may stay."""
-    return next((each for each in phases(KINDS[kind]) if each.subject == phase), None)
+def of_phase(kind: str, phase: str, reason: str = "") -> Entry | None:
+    """Return the row of a phase, None for one in which an object may stay; as a reason has it."""
+    row = next((each for each in phases(KINDS[kind]) if each.subject == phase), None)
+    return None if row is None else _advised(row, reason)
 
 
-def of_condition(kind: str, condition: str) -> Entry:
-    """Return the row of a condition."""
-    return next(each for each in conditions(KINDS[kind]) if each.subject == condition)
+def of_condition(kind: str, condition: str, reason: str = "") -> Entry:
+    """Return the row of a condition, as a reason has it."""
+    row = next(each for each in conditions(KINDS[kind]) if each.subject == condition)
+    return _advised(row, reason)
+
+
+def advice(kind: str, subject: str, reason: str) -> Advice | None:
+    """Return what is said of a phase or condition for one reason, None when that has no own."""
+    known = KINDS[kind].advice
+    return next((each for each in known if (each.subject, each.reason) == (subject, reason)), None)
+
+
+def for_others(row: Entry) -> Entry:
+    """Return the row as those read it who may not change pools."""
+    of_row = (row.subject, row.cause)
+    known = KINDS[row.kind].advice
+    found = next((each for each in known if (each.subject, each.cause) == of_row), None)
+    if found is None or not found.others:
+        return row
+    return msgspec.structs.replace(row, fix=found.others)
+
+
+def _advised(row: Entry, reason: str) -> Entry:
+    found = advice(row.kind, row.subject, reason)
+    if found is None:
+        return row
+    return msgspec.structs.replace(row, cause=found.cause, fix=found.fix)
 
 
 def _types(row: Kind) -> tuple[ConditionType, ...]:

@@ -76,9 +76,9 @@ STORE_CONDITIONS = {
 
 def of_server(
     part: str, condition: str, *, since: datetime, reason: str, message: str,
-    measured: Measured | None = None,
+    measured: Measured | None = None, about: str = "",
 ) -> Raised:  # fmt: skip
-    """Return a raised alert of a part of the server."""
+    """Return a raised alert of a part of the server; `about` is an object as a command takes it."""
     row = SERVER_ALERTS[condition]
     return Raised(
         object=f"server/{part}",
@@ -89,6 +89,6 @@ def of_server(
         message=message,
         measured=measured,
         cause=row.cause,
-        command=row.command,
+        command=row.command.replace("KIND/NAME", about),
         fix=row.fix,
     )

@@ -64,6 +64,37 @@ class SessionCondition(ConditionType):
     )
 
 
+class WaitReason(Word):
+    """Why no place was found for a session: the reason of a decision that says `waiting`."""
+
+    MISSING_DEFINITIONS = (
+        "MissingDefinitions",
+        "No worker of its track was seen to have a node or image definition that its lab names.",
+    )
+    NO_CAPACITY = "NoCapacityAvailable", "No worker has enough left for it in its slot."
+    NO_TRACK = "NoMatchingTrack", "No worker serves its track."
+    NO_WORKERS = "NoWorkersAvailable", "There is no worker yet."
+    NOT_LICENSED = "WorkerNotLicensed", "No worker has a licence that its lab can run under."
+    NOT_READY = "WorkerNotReady", "No worker of its track takes sessions now."
+    PORTS_SHORT = "PortsShort", "The worker that has room for it has too few free ports."
+    SLOT_AHEAD = "SlotAhead", "Its slot is so far ahead that no worker is looked for yet."
+
+
+class Holdup(Word):
+    """What keeps a worker from coming for a session that waits for one; seen when it is explained."""
+
+    AT_MAXIMUM = "AtMaximum", "Each pool of its track has as many workers as it may have."
+    FIRST_LOOK = "FirstLook", "The scheduler has not looked at it yet."
+    FLEET_PAUSED = "FleetPaused", "Automatic actions are paused, so no worker is added."
+    NO_POOL = "NoPool", "No pool of its track adds workers."
+    NO_TEMPLATE = "NoTemplate", "Its pool's template is missing or disabled."
+    POOL_PAUSED = "PoolPaused", "Each pool of its track is paused, so no worker is added."
+    PROVIDER_TROUBLE = "ProviderTrouble", "The provider of its workers does not do what is asked."
+
+
+NEED_A_WORKER = frozenset({WaitReason.NO_CAPACITY, WaitReason.NO_TRACK, WaitReason.NO_WORKERS})
+"""Reasons that a further worker ends, so that what keeps one from coming is what matters."""
+
 StoredReason = NewType("StoredReason", str)
 """The reason that a session has already, as it is stored."""
 
@@ -76,6 +107,7 @@ class PhaseReason(Word):
     DRAINED = "Drained", "Its worker was drained by force."
     IMPORTING = "Importing", "Its lab is being imported."
     LAB_DELETED_OUTSIDE = "LabDeletedOutside", "Its lab was deleted by somebody else."
+    LICENCE_RETURNED = "LicenceReturned", "Its worker gave its licence back by force."
     NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labfleet.resources.declaration import (
     OVER,
+    Advice,
     Kind,
     Page,
     PageColumn,
@@ -13,7 +14,12 @@ from labfleet.resources.declaration import (
     runbook,
 )
 from labfleet.resources.session import Session, SessionPhase
-from labfleet.resources.session_conditions import SessionCondition, SessionReason
+from labfleet.resources.session_conditions import (
+    Holdup,
+    SessionCondition,
+    SessionReason,
+    WaitReason,
+)
 
 _EXPLAIN = "labfleet explain session/NAME"
 _RUNBOOK = runbook(
@@ -21,12 +27,9 @@ _RUNBOOK = runbook(
     (
         "PENDING",
         "its slot's start plus the grace; 24 h without a slot",
-        "No worker has room for it in its slot, or none is licensed for it.",
+        "No place was found for it yet; its decision's reason says why.",
         _EXPLAIN,
-        (
-            "The decision names what is short on each worker. Raise the pool's maxWorkers, ask "
-            "for less in the definition, or free a worker."
-        ),
+        "See the decision's reason, and what it says of each worker.",
     ),
     (
         "SCHEDULED",
@@ -106,6 +109,142 @@ _RUNBOOK = runbook(
         "False: nothing could be observed before the teardown.",
         _EXPLAIN,
         "Nothing: it is best effort.",
+    ),
+)
+_ASK = "ask whoever runs the fleet"
+_ADDED = (
+    "its pool adds one unless its message says what holds it back: `labfleet get pools -o wide`."
+)
+
+
+def _waits(reason: WaitReason | Holdup, waits: str, fix: str, others: str) -> Advice:
+    return Advice(
+        subject=SessionPhase.PENDING,
+        reason=reason,
+        cause=reason.sentence,
+        fix=fix,
+        waits=waits,
+        others=others,
+    )
+
+
+_ADVICE = (
+    _waits(
+        WaitReason.NO_CAPACITY,
+        "capacity (NoCapacityAvailable)",
+        (
+            f"The decision names what is short on each worker; {_ADDED} Or ask for less in the "
+            "definition, or end a session."
+        ),
+        (
+            "It starts as soon as a session ends or a worker is added. Or ask for another slot, or a "
+            "definition that needs less."
+        ),
+    ),
+    _waits(
+        WaitReason.NO_WORKERS,
+        "a worker (NoWorkersAvailable)",
+        f"Nothing: {_ADDED}",
+        "Nothing: it starts when a worker is there.",
+    ),
+    _waits(
+        WaitReason.NO_TRACK,
+        "a worker of its track (NoMatchingTrack)",
+        f"Nothing: {_ADDED}",
+        "Nothing: it starts when a worker of its track is there.",
+    ),
+    _waits(
+        WaitReason.NOT_READY,
+        "a worker that takes sessions (WorkerNotReady)",
+        (
+            "The decision says why each worker takes none. `labfleet uncordon` opens a cordoned one; of "
+            "the others see `labfleet get workers -o wide` and their own explanations."
+        ),
+        "Nothing: it starts when a worker takes sessions again.",
+    ),
+    _waits(
+        WaitReason.NOT_LICENSED,
+        "a worker that is licensed for it (WorkerNotLicensed)",
+        (
+            "Register a licence that its definition allows (`labfleet license register`), or correct "
+            "spec.licenceAffinity of the definition."
+        ),
+        f"No worker has a licence for it: {_ASK}.",
+    ),
+    _waits(
+        WaitReason.MISSING_DEFINITIONS,
+        "a worker that has its node and image definitions (MissingDefinitions)",
+        (
+            "Install what the decision names on the workers' machine image, or correct "
+            "node_definition and image_definition in the topology."
+        ),
+        (
+            "Use a definition whose topology names what workers have, or "
+            f"{_ASK} to install what the decision names."
+        ),
+    ),
+    _waits(
+        WaitReason.PORTS_SHORT,
+        "free ports on the worker (PortsShort)",
+        "Nothing: ports come free as sessions of that worker end. Or ask for fewer in the definition.",
+        "Nothing: ports come free as other sessions end.",
+    ),
+    _waits(
+        WaitReason.SLOT_AHEAD,
+        "",
+        "Nothing: a worker is looked for in time.",
+        "",
+    ),
+    _waits(
+        Holdup.FIRST_LOOK,
+        "the scheduler's first look",
+        "It takes seconds. If it takes longer: `labfleet leaders` shows whether a scheduler runs.",
+        f"It takes seconds. If it takes longer, {_ASK}.",
+    ),
+    _waits(
+        Holdup.FLEET_PAUSED,
+        "automatic actions to be resumed",
+        "`labfleet resume`: until then no worker is added. It starts where room comes free.",
+        f"It starts where room comes free. For more workers {_ASK} to resume automatic actions.",
+    ),
+    _waits(
+        Holdup.POOL_PAUSED,
+        "its pool to be resumed",
+        "`labfleet resume --pool POOL`: until then no worker is added. It starts where room comes free.",
+        f"It starts where room comes free. For more workers {_ASK} to resume the pool.",
+    ),
+    _waits(
+        Holdup.AT_MAXIMUM,
+        "a session to end, since its pool is at its maximum",
+        (
+            "Raise spec.scaling.maxWorkers of pool POOL, ask for less in the definition, or end a "
+            "session."
+        ),
+        (
+            "It starts when sessions end. Or ask for another slot or a definition that needs less, or "
+            f"{_ASK} for more workers."
+        ),
+    ),
+    _waits(
+        Holdup.NO_POOL,
+        "a pool of its track that adds workers",
+        (
+            "Make a pool of its track that scales by need, add a worker of that track, or end a "
+            "session there."
+        ),
+        f"No pool adds workers of its track: {_ASK}.",
+    ),
+    _waits(
+        Holdup.NO_TEMPLATE,
+        "its pool's template",
+        "Enable the template that pool POOL names, or let it name another one.",
+        f"No worker can be added: {_ASK}.",
+    ),
+    _waits(
+        Holdup.PROVIDER_TROUBLE,
+        "the provider of its workers",
+        "`labfleet alerts` says what is the matter with the provider, and what helps.",
+        f"Its workers' provider is in trouble: {_ASK}.",
     ),
 )
 _WAITS = State("waiting", 0, "wait", "○")
@@ -195,6 +334,7 @@ KIND = Kind(
         "RUNNING",
     ),
     runbook=_RUNBOOK,
+    advice=_ADVICE,
     states=_STATES,
     page=_PAGE,
     followed=True,

@@ -16,7 +16,7 @@ from labfleet.kernel import errors
 from labfleet.resources import paths
 from labfleet.resources.decision import Verdict
 from labfleet.resources.kinds import Kind
-from labfleet.resources.meta import Resource
+from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
@@ -51,6 +51,7 @@ class Detail:
     state: Cell | None
     since: Cell | None
     deadline: Cell | None
+    advice: str
     facts: tuple[tuple[str, Cell], ...]
     verdicts: tuple[tuple[Verdict, str], ...]
     ports: tuple[Port, ...]
@@ -94,6 +95,7 @@ async def detail(
         state=_state(row, found),
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
+        advice=_advice(found),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))
@@ -125,6 +127,13 @@ def _state(row: Kind, found: Explanation | None) -> Cell | None:
     if found is None:
         return Cell("state", "gone", tone="calm", shape="■")
     return None if found.phase is None else values.state(row.name, found.phase)
+
+
+def _advice(found: Explanation | None) -> str:
+    """Return what helps when its phase lasts; "" when it may last."""
+    if found is None or found.runbook is None:
+        return ""
+    return found.runbook.fix.replace("NAME", Key("", found.namespace, found.name).argument)
 
 
 def _facts(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from labfleet.adapters.cml import errors as translate
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 
 COUNTED = translate.LINK_REASONS | {"BadCredentials", "Unauthorized"}
 """Reasons that count. `Unauthorized` is a 401 that came again right after a new login: a server
@@ -32,7 +33,7 @@ class Breaker:
         if isinstance(self._last, errors.Denied):
             raise errors.Denied(self._last.message, reason=self._last.reason)
         raise errors.Unreachable(
-            f"{where}: not tried after {self._failures} failures in a row; "
+            f"{where}: not tried after {count(self._failures, 'failure')} in a row; "
             f"the last: {self._last.message}",
             reason="BreakerOpen",
             retry_after=self._until - now,

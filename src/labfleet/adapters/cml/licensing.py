@@ -84,7 +84,7 @@ def with_diagnostics(found: Licensing, value: Any) -> Licensing:
     gaps = dict(found.gaps)
     if None not in {quota, found.node_capacity} and quota != found.node_capacity:
         gaps["quota"] = (
-            f"diagnostics say {quota} nodes, product and features {found.node_capacity}: "
+            f"nodes: diagnostics say {quota}, product and features {found.node_capacity}: "
             "the second is counted with"
         )
     return msgspec.structs.replace(found, quota=quota, started=started, gaps=gaps)

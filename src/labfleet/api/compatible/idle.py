@@ -232,7 +232,9 @@ def _idle_reply(seen: idle.IdleReading) -> IdleReply:
         eligible_for_pause=seen.eligible,
         in_snooze_period=seen.in_snooze,
         snoozed_until=seen.snoozed_until,
-        is_idle_detection_enabled="worker_switch" not in seen.kept_by,
+        is_idle_detection_enabled=not any(
+            each.name == "worker_switch" and each.verdict != "quiet" for each in seen.signals
+        ),
         last_activity_at=seen.last_activity_at,
         last_activity_check_at=seen.checked_at,
         next_pause_at=seen.stop_at,

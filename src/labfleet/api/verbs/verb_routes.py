@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 from litestar.params import QueryParameter
 
-from labfleet.api.core.route import Key, Name, Nothing, Routes, Uid
+from labfleet.api.core.route import Key, Name, Nothing, Reply, Routes, Uid
+from labfleet.api.core.warning_headers import warning_headers
 from labfleet.resources.meta import Record
 from labfleet.resources.session import Session, Slot
 from labfleet.resources.worker import Worker
@@ -248,9 +249,12 @@ def _retries(made: Routes, services: ServiceContext) -> None:
         namespace: Namespace = "default",
         idempotency_key: Key = None,
         uid: Uid = None,
-    ) -> Session:
-        """Make a new attempt of a session that failed or expired; each has one next attempt."""
-        return await retrying.retry(
+    ) -> Reply[Session]:
+        """Make a new attempt of a session that failed or expired; each has one next attempt.
+
+        The header Labfleet-Warning says so when it will fail for the same reason.
+        """
+        new = await retrying.retry(
             services,
             who,
             name,
@@ -260,3 +264,4 @@ def _retries(made: Routes, services: ServiceContext) -> None:
             key=idempotency_key,
             uid=uid,
         )
+        return Reply(new, headers=warning_headers(services, new))

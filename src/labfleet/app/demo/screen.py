@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any, TextIO
 
 from labfleet.app.demo.play import Scene
+from labfleet.kernel.quantity import count
 
 LINE_SECONDS = 5.0
 ROWS = 24
@@ -51,20 +52,22 @@ class Screen:
         """Say how it ended."""
         verdict = "everything is as it must be" if result["ok"] else "NOT as it must be"
         self.say("")
+        made = count(result["workers_provisioned"], "worker")
         self.say(
             f"{result['sessions_completed']} of {result['sessions_requested']} sessions completed, "
             f"{result['sessions_refused']} refused, {result['sessions_failed']} failed, "
             f"{result['sessions_cancelled']} cancelled; "
-            f"{result['workers_provisioned']} workers made, {result['workers_terminated']} ended"
+            f"{made} made, {result['workers_terminated']} ended"
         )
         self.say(
-            f"left over: {result['instances_left']} instances, {result['licences_left']} licences, "
-            f"{result['labs_left']} labs, {result['ports_left']} ports; "
-            f"{result['invariant_violations']} invariant violations"
+            f"left over: {count(result['instances_left'], 'instance')}, "
+            f"{count(result['licences_left'], 'licence')}, "
+            f"{count(result['labs_left'], 'lab')}, {count(result['ports_left'], 'port')}; "
+            f"{count(result['invariant_violations'], 'invariant violation')}"
         )
         self.say(
-            f"{result['simulated_s'] / 60:.0f} simulated minutes in {result['wall_s']:.0f} s: "
-            f"{verdict}"
+            f"{count(round(result['simulated_s'] / 60), 'simulated minute')} in "
+            f"{result['wall_s']:.0f} s: {verdict}"
         )
         visitors = result.get("sessions_of_visitors")
         if visitors:
@@ -111,7 +114,9 @@ def grouped(words: str, found: dict[str, str]) -> list[str]:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         lines.append(f"  {words} {', '.join(names[:NAMED])}{more}: {why}")
     if len(by_cause) > CAUSES:
-        lines.append(f"  {words} for {len(by_cause) - CAUSES} more reasons (--json lists all)")
+        lines.append(
+            f"  {words} for {count(len(by_cause) - CAUSES, 'more reason')} (--json lists all)"
+        )
     return lines
 
 

@@ -15,6 +15,7 @@ from labfleet.decisions import ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.interfaces import store as stores
+from labfleet.kernel.quantity import count
 from labfleet.resources import kinds, refs
 from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.session import Session
@@ -166,11 +167,11 @@ def books(read: Callable[[str], Any], aws: str, cml: str) -> tuple[dict[str, int
     shown, labs = read(f"{aws}/_fake/summary"), read(f"{cml}/_control/summary")
     wrong = [f"AWS simulator: {each}" for each in _sentences(read(f"{aws}/_fake/invariants"))]
     if labs.get("licences_leaked"):
-        wrong.append(f"{labs['licences_leaked']} licences were leaked")
+        wrong.append(f"leaked: {count(labs['licences_leaked'], 'licence')}")
     if labs.get("labs_destroyed"):
-        wrong.append(f"{labs['labs_destroyed']} labs were lost with their server")
+        wrong.append(f"lost with their server: {count(labs['labs_destroyed'], 'lab')}")
     if shown.get("double_launches"):
-        wrong.append(f"{shown['double_launches']} workers had two instances")
+        wrong.append(f"had two instances: {count(shown['double_launches'], 'worker')}")
     left = {
         "instances_left": int(shown["instances_left"]),
         "volumes_left": int(shown.get("volumes_left", 0)),

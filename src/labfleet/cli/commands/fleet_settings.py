@@ -167,6 +167,7 @@ def _pauses(call: Call) -> set[meta.Key | None]:
 
 
 def _switched(call: Call, pool: str | None, verb: str, reason: str) -> int:
+    """Switch, and say what was done, or that it was so already."""
     call.mute_pause()
     target = FLEET if pool is None else targets.Target(kinds.KINDS["Pool"], pool)
     path = PATH if pool is None else target.path

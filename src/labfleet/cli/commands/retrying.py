@@ -12,6 +12,7 @@ from labfleet.cli.kit import completing, exits, human_units, output, paths, safe
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 from labfleet.resources.session import RETRIABLE
+from labfleet.resources.session_conditions import PhaseReason
 
 
 @click.command("retry", short_help="Try a session again that failed or expired.")
@@ -87,6 +88,8 @@ def _would(obj: Any) -> str:
         return f"was tried again as session/{_next(obj)}"
     if not _failed(obj):
         return f"is {paths.simple(obj, 'status.phase')} and would be refused"
+    if paths.simple(obj, "status.reason") == PhaseReason.NEVER_FITS:
+        return "would be tried again, and fail again unless its definition or a template changed"
     return "would be tried again"
 
 

@@ -182,6 +182,5 @@ def labelled(key: str, value: Any, now: datetime) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def count(number: int, word: str) -> str:
-    """Return `1 session`, `3 sessions`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+count = quantity.count
+"""`1 session`, `3 sessions`: also for people who read the command line."""

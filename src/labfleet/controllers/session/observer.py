@@ -301,7 +301,7 @@ def _of_worker(
     dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
     late = forced(worker, context.clock.now())
     # A pause suspends actions triggered by a deadline; whatever runs continues.
-    out = late and context.settings.paused(refs.pool_of(worker)) is None
+    out = None if context.settings.paused(refs.pool_of(worker)) is not None else late
     return replace(
         seen,
         host_lost=phase in _LOST,

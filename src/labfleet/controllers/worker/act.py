@@ -23,6 +23,7 @@ from labfleet.decisions.lifecycle.worker.calls import Answer
 from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.machine import Machine
 from labfleet.resources.worker import Worker
@@ -105,7 +106,9 @@ class Actions:
                 raise errors.Temporary(message, reason="NotLooked") from None
             return
         if stats.running_nodes or stats.running_orphans:
-            message = f"{stats.running_nodes} nodes run again: the idle stop waits for them"
+            running = (stats.running_nodes or 0) + (stats.running_orphans or 0)
+            runs = "runs" if running == 1 else "run"
+            message = f"{count(running, 'node')} {runs} again: the idle stop waits"
             raise errors.Temporary(message, reason="NodesRunning")
 
     async def _glance(self, worker: Worker, machine: Machine) -> str:
@@ -120,7 +123,8 @@ class Actions:
         except (errors.LabfleetError, TimeoutError):
             return ""
         nodes = stats.running_nodes
-        return f"{nodes} nodes ran that are no session's" if nodes else ""
+        are = "is" if nodes == 1 else "are"
+        return f"{count(nodes, 'node')} ran that {are} no session's" if nodes else ""
 
     async def _terminate(self, worker: Worker, machine: Machine) -> Answer:
         await self.context.compute.terminate(machine.provider.region, _instance(worker))

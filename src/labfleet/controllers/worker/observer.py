@@ -26,10 +26,10 @@ from labfleet.decisions import ledger, port_numbers, stray_labs
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
-from labfleet.decisions.lifecycle.worker.alerts import WATCHED
 from labfleet.decisions.lifecycle.worker.calls import Call
 from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
+from labfleet.decisions.lifecycle.worker.phases import WATCHED
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
 from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn
 
-from labfleet.kernel import errors
+from labfleet.kernel import errors, quantity
 from labfleet.rehearsal.plans import plan as plans
 from labfleet.rehearsal.plans.plan_words import Wrong
 from labfleet.rehearsal.time.virtual_host import SeededRng
@@ -209,7 +209,7 @@ def _exam(count: int, exam: plans.Exam, seconds: float, rng: SeededRng) -> Itera
 
 
 def _hours(exam: plans.Exam) -> str:
-    return f"an exam from hour {exam.hour:g} for {exam.minutes} minutes"
+    return f"an exam from hour {exam.hour:g} for {quantity.count(exam.minutes, 'minute')}"
 
 
 def _beyond(count: int, told: str, seconds: float, key: str) -> NoReturn:

@@ -69,7 +69,7 @@ class Outcomes:
         if reason == "WorkerLost":
             recent = now - self._lost.get(worker, float("-inf")) <= MOMENT_SECONDS
             told = "" if recent else f"{worker} is not lost"
-        elif reason == "Drained":
+        elif reason in {"Drained", "LicenceReturned"}:
             recent = now - self._emptied.get(worker, float("-inf")) <= MOMENT_SECONDS
             told = "" if recent else f"nobody empties {worker}"
         elif reason == "LabDeletedOutside":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from labfleet.decisions import wording
@@ -65,7 +66,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     held_by: Promises that keep a deleted object, in words.
     paused: The pause that holds it up, in a sentence; null when none does.
     blockers: What keeps it from going on.
-    runbook: Row of its phase; null when it may stay in it.
+    runbook: What the runbook says of its phase and of why it is in it; null when it may stay in it.
     alerts: Raised alerts with cause, command and fix.
     lines: The whole explanation in sentences.
     uid: Identity of the object that is explained; another one may get its name.
@@ -104,8 +105,12 @@ def made(
     waits: list[str],
     deadline: Deadline | None,
     where: str,
+    reason: str = "",
 ) -> Explanation:
-    """Return the explanation of these parts, with all that every kind has."""
+    """Return the explanation of these parts, with all that every kind has.
+
+    `reason` chooses among what the runbook says of the phase.
+    """
     held = obj.metadata.finalizers if obj.deleting else ()
     if held:
         waits = [*waits, "what holds it: " + ", ".join(held)]
@@ -136,13 +141,13 @@ def made(
         next_deadline=deadline,
         next=(*pending, *coming),
         held_by=tuple(held),
-        runbook=runbooks.of_phase(obj.kind, phase or ""),
+        runbook=runbooks.of_phase(obj.kind, phase or "", reason),
         lines=tuple(lines),
         uid=obj.metadata.uid,
     )
 
 
-def plain(obj: Resource, about: str = "") -> Explanation:
+def plain(obj: Resource, about: str = "", waits: Iterable[str] = ()) -> Explanation:
     """Return what can be said of an object of any kind; `about` is one more sentence on it."""
     phase = getattr(obj.status, "phase", None)
     since = getattr(obj.status, "phase_since", obj.metadata.creation_timestamp)
@@ -153,7 +158,7 @@ def plain(obj: Resource, about: str = "") -> Explanation:
         why=about or getattr(obj.status, "message", ""),
         conditions=getattr(obj.status, "conditions", ()),
         decision=None,
-        waits=[],
+        waits=list(waits),
         deadline=None,
         where="",
     )

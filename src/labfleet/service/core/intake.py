@@ -18,7 +18,7 @@ import msgspec
 from labfleet.kernel import errors, ids
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.json_bounds import DEPTH_LIMIT
-from labfleet.resources import amounts, spellings
+from labfleet.resources import amounts, shape_words, spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import API_VERSION, Metadata, Resource
 
@@ -31,6 +31,7 @@ TOLERANCE = timedelta(minutes=5)
 # Room to add durations and time zones at both ends of what a datetime can hold.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.+)`)?$", re.DOTALL)
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\.\.\.)|\[(\d+)\]")
 _BELOW = re.compile(r"[a-z][A-Za-z]*(\.[A-Za-z0-9]+(\[\d+\])?)+")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
@@ -115,7 +116,7 @@ def record(kind: type[T], raw: object) -> T:
     try:
         made = msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as problem:
-        raise invalid(_place(str(problem))) from None
+        raise invalid(_place(str(problem), _shape(shape))) from None
     far = [
         (where, f"must lie between the years {EARLIEST.year} and {LATEST.year}")
         for where, instant in _instants(made, "")
@@ -135,10 +136,11 @@ def lenient(kind: type[T], raw: object) -> T:
         raise invalid(("body", "a JSON object is expected"))
     if too_deep(raw):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    shape: Any = kind  # for the type checker: classes are hashable
     try:
         return msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as problem:
-        raise invalid(_place(str(problem))) from None
+        raise invalid(_place(str(problem), _shape(shape))) from None
 
 
 def too_deep(value: object) -> bool:
@@ -297,15 +299,16 @@ def _instants(value: object, path: str) -> Iterator[tuple[str, datetime]]:
             yield from _instants(getattr(value, field), f"{path}.{shown}" if path else shown)
 
 
-def _place(text: str) -> tuple[str, str]:
+def _place(text: str, shape: msgspec.inspect.Type) -> tuple[str, str]:
     found = _AT.match(text)
     if found is None:  # pragma: no cover - the pattern matches any text
         return "body", text
     where = (found["where"] or "body").removeprefix("$").removeprefix(".")
-    what = found["what"]
+    steps = [name or int(number or 0) for name, number in _STEP.findall(where)]
+    what = shape_words.plainly(found["what"], shape, steps)
     # A record that judges a free mapping itself says the place first.
     below, colon, rest = what.partition(": ")
-    if colon and where and _BELOW.fullmatch(below):
+    if colon and where and (_BELOW.fullmatch(below) or shape_words.has(shape, steps, below)):
         where, what = f"{where}.{below}", rest
     return where or "body", what[:1].lower() + what[1:] if what.startswith("Expected") else what
 

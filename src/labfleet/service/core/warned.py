@@ -1,8 +1,8 @@
 """What is accepted and will not do what it seems to: said at the write, in `explain` and in views.
 
-So far two things. The idle rule acts only where CML records people's use, which a template switches
-on (`cml.enableTelemetry`); a secretRef that is off the server's allow-list leads nowhere. One sentence
-for every surface.
+The idle rule acts only where CML records people's use, which a template switches on
+(`cml.enableTelemetry`); a secretRef that is off the server's allow-list leads nowhere; what else a kind
+has is in its rules (`warns`). One sentence for every surface.
 """
 
 from __future__ import annotations

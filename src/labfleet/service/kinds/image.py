@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labfleet.kernel.quantity import count
 from labfleet.resources.image import Image
 from labfleet.service.core.kind_table import KindRules
 
@@ -12,8 +13,8 @@ def _about(image: Image) -> str:
     if status.since is None:
         return "no worker of this image was looked at yet"
     return (
-        f"its workers have {status.node_definitions} node definitions and "
-        f"{status.image_definitions} image definitions; last seen on {status.worker}"
+        f"its workers have {count(status.node_definitions, 'node definition')} and "
+        f"{count(status.image_definitions, 'image definition')}; last seen on {status.worker}"
     )
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.kernel import errors
+from labfleet.kernel import errors, quantity
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.resources.machine import Machine, plain_fingerprint
@@ -71,8 +71,8 @@ def _few_enough(services: ServiceContext, namespace: str) -> None:
     count = sum(each.spec.origin is None for each in alone)
     if count >= most:
         message = (
-            f"{namespace} has {count} launched workers outside pools, as many as controllers may "
-            "bring it to (limits.controllerWorkers); end one, or ask an operator"
+            f"{namespace} has {quantity.count(count, 'launched worker')} outside pools, as many as "
+            "controllers may bring it to (limits.controllerWorkers); end one, or ask an operator"
         )
         raise errors.QuotaExceeded(message, reason="TooManyWorkers", retry_after=60)
 

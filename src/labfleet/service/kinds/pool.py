@@ -6,10 +6,18 @@ from collections.abc import Iterator
 
 import msgspec
 
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel.quantity import count
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
+from labfleet.resources.worker import Worker
+from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import Change, EventType, KindRules
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, machine_rules
+
+NAMED = 5
+"""How many booting workers an explanation names."""
 
 
 class PoolEvent(EventType):
@@ -29,16 +37,35 @@ def _changed(old: Pool, new: Pool) -> Iterator[Change]:
             yield Change(PoolEvent.SCALED, msgspec.to_builtins(event))
 
 
-def _about(pool: Pool) -> str:
-    """Return the pool's message, and what its stopped workers cost."""
-    status = pool.status
-    if not status.stopped:
-        return status.message
-    count = (
-        "1 worker is stopped" if status.stopped == 1 else f"{status.stopped} workers are stopped"
+async def _explain(services: ServiceContext, pool: Pool) -> Explanation:
+    """Return the pool's message, what waits for it, and the workers that it waits for."""
+    found = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    booting = sorted(
+        (each for each in found if each.status.phase in phases.BOOTING), key=lambda each: each.name
     )
-    told = f"{count}; their disks cost money"
-    return f"{status.message}; {told}" if status.message else told
+    waits = [_booting(each) for each in booting[:NAMED]]
+    if len(booting) > NAMED:
+        waits.append(f"{count(len(booting) - NAMED, 'more worker')} that boot")
+    return plain(pool, _about(pool), waits)
+
+
+def _booting(worker: Worker) -> str:
+    phase, message = worker.status.phase, worker.status.message
+    far = f"{phase}: {message}" if message else str(phase)
+    return f"worker {worker.name} to boot ({far})"
+
+
+def _about(pool: Pool) -> str:
+    """Return the pool's message, what waits for it, and what its stopped workers cost."""
+    status = pool.status
+    said = [status.message]
+    if status.waiting_sessions and "for capacity" not in status.message:
+        wait = "waits" if status.waiting_sessions == 1 else "wait"
+        said.append(f"{count(status.waiting_sessions, 'session')} {wait} for capacity")
+    if status.stopped:
+        be = "is" if status.stopped == 1 else "are"
+        said.append(f"{count(status.stopped, 'worker')} {be} stopped; their disks cost money")
+    return "; ".join(each for each in said if each)
 
 
 RULES = KindRules(
@@ -47,7 +74,7 @@ RULES = KindRules(
     update=machine_rules.update_pool,
     delete=machine_rules.delete_pool,
     pools=lambda pool: (Ref(Pool, pool.namespace, pool.name),),
-    about=_about,
+    explain=_explain,
     event_types=PoolEvent,
     changed=_changed,
     indices=(indices.POOLS_GROWING, indices.POOLS_OF_TEMPLATE, indices.POOLS_IN),

@@ -9,6 +9,7 @@ from labfleet.service.kinds import (
     indices,
     session_events,
     session_explained,
+    session_retry,
     session_rules,
     session_view,
 )
@@ -36,6 +37,7 @@ RULES = KindRules(
     owned=frozenset({Role.USER}),
     explain=session_explained.explain,
     pools=_pauses,
+    warns=session_retry.warns,
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
     view=session_view.view,

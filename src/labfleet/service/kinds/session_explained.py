@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
-from labfleet.resources import conditions, refs
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.resources import conditions, refs, runbook
 from labfleet.resources.definition import Definition
+from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
-from labfleet.resources.session_conditions import SessionCondition
+from labfleet.resources.session_conditions import (
+    NEED_A_WORKER,
+    Holdup,
+    SessionCondition,
+    WaitReason,
+)
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 _SESSION_WAITS = {
     SessionPhase.SCHEDULED: "its start",
@@ -27,23 +37,84 @@ _SESSION_WAITS = {
 async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
-    return of_session(obj, definition, services.clock.now())
+    held = _held_up(services, obj, definition)
+    return _of_session(obj, definition, services.clock.now(), held)
 
 
-def of_session(obj: Session, definition: Definition | None, now: datetime) -> Explanation:
-    """Return why a session waits, runs or ended."""
+class _Held(NamedTuple):
+    """What keeps a worker from coming, and the pool that it is about."""
+
+    why: Holdup
+    pool: str = ""
+
+
+def _held_up(services: ServiceContext, obj: Session, definition: Definition | None) -> _Held | None:
+    """Return what keeps a worker from coming for a session that waits for one; None: nothing."""
+    decision, cache = obj.status.decision, services.cache
+    if obj.status.phase is not SessionPhase.PENDING or decision is None:
+        return None
+    if decision.reason not in NEED_A_WORKER:
+        return None
+    if services.settings.now().automation.paused:
+        return _Held(Holdup.FLEET_PAUSED)
+    track = obj.spec.track or (None if definition is None else definition.spec.track)
+    full = cache.by(indices.POOLS_GROWING, (obj.namespace, track, True))
+    pools = sorted(
+        (*cache.by(indices.POOLS_GROWING, (obj.namespace, track, False)), *full),
+        key=lambda each: each.key,
+    )
+    awake = [each for each in pools if not each.spec.paused]
+    if not awake:
+        return _Held(Holdup.POOL_PAUSED, pools[0].name) if pools else _Held(Holdup.NO_POOL)
+    workers = [
+        worker for pool in awake for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    ]
+    if any(
+        each.status.phase not in phases.HOSTING and phases.provider_trouble(each)
+        for each in workers
+    ):
+        return _Held(Holdup.PROVIDER_TROUBLE)
+    if all(each in full for each in awake):
+        return _Held(Holdup.AT_MAXIMUM, awake[0].name)
+    if all(_without_template(each) for each in awake):
+        return _Held(Holdup.NO_TEMPLATE, awake[0].name)
+    return None
+
+
+def _without_template(pool: Pool) -> bool:
+    fact = conditions.find(pool.status.conditions, PoolCondition.DEMAND_MET)
+    return fact is not None and fact.status == "False" and fact.reason == PoolReason.NO_TEMPLATE
+
+
+def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, list[str]]:
+    """Return the word that says best why a session has no place, and what it waits for."""
+    start, decision = obj.status.start, obj.status.decision
+    ahead = start is not None and start > now
+    if decision is not None and decision.reason == WaitReason.SLOT_AHEAD:
+        ahead = start is not None and start - LOOK_AHEAD > now
+        decision = None
+    if start is not None and ahead and decision is None:
+        looked = f"a worker is looked for from {shown(start - LOOK_AHEAD)}"
+        return WaitReason.SLOT_AHEAD, [f"its slot, which starts at {shown(start)}; {looked}"]
+    first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
+    if decision is None or decision.outcome != "waiting":
+        said = "the scheduler's next look" if obj.status.decision else first.waits if first else ""
+        return Holdup.FIRST_LOOK, [said]
+    words = [decision.reason, *([] if held is None else [held.why])]
+    told = [runbook.advice(Session.__name__, SessionPhase.PENDING, word) for word in words]
+    waits = [each.waits for each in told if each is not None]
+    # A reason of another revision has no advice; its word is all that is known.
+    return words[-1], waits or [f"a place ({decision.reason})"]
+
+
+def _of_session(
+    obj: Session, definition: Definition | None, now: datetime, held: _Held | None
+) -> Explanation:
     status = obj.status
     waits: list[str] = []
+    reason = ""
     if status.phase is SessionPhase.PENDING:
-        if status.start is not None and status.start > now and status.decision is None:
-            waits.append(
-                f"its slot, which starts at {shown(status.start)};"
-                f" a worker is looked for from {shown(status.start - LOOK_AHEAD)}"
-            )
-        elif status.decision is None:
-            waits.append("the scheduler's first look")
-        else:
-            waits.append(f"capacity ({status.decision.reason})")
+        reason, waits = _unplaced(obj, now, held)
     elif status.phase in _SESSION_WAITS:
         if _unanswered(obj):
             waits.append(f"an answer of CML on {status.worker}")
@@ -62,7 +133,11 @@ def of_session(obj: Session, definition: Definition | None, now: datetime) -> Ex
         waits=waits,
         deadline=_session_deadline(obj, definition),
         where=f" on {status.worker}" if status.worker else "",
+        reason=reason,
     )
+    if told.runbook is not None and held is not None:
+        fix = told.runbook.fix.replace("POOL", held.pool)
+        told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
     return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *tries))
 

@@ -15,6 +15,7 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import RETRIABLE, Session, SessionLink, SessionStatus, Slot
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import session_rules
@@ -66,6 +67,29 @@ async def next_attempt(
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     new = with_spec(new, slot=wanted, cancel=None, observe_requested=None)
     return session_rules.fixed(services, new, definition)
+
+
+def warns(services: ServiceContext, session: Session) -> tuple[str, ...]:
+    """Say of a new attempt that the one before could never run, and why it cannot either.
+
+    Until somebody has judged the new one: then its own decision says more.
+    """
+    before = session.status.retry_of
+    if before is None or session.status.decision is not None:
+        return ()
+    old = services.cache.get(Session, before.name, session.namespace)
+    if old is None or old.metadata.uid != before.uid or old.status.reason != PhaseReason.NEVER_FITS:
+        return ()
+    was, now = old.status.definition, session.status.definition
+    if was is None or now is None or was.uid != now.uid:
+        return ()
+    return (
+        (
+            f"session {old.name!r} failed because it fits no worker that can exist "
+            f"({old.status.message}), and its definition is the same: {session.name!r} fails too "
+            "unless a template became larger"
+        ),
+    )
 
 
 def _left(services: ServiceContext, old: Session, definition: Definition) -> Slot:

@@ -9,7 +9,7 @@ import msgspec
 
 from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
-from labfleet.kernel import errors
+from labfleet.kernel import errors, quantity
 from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
 from labfleet.resources.amounts import Reservation
@@ -112,8 +112,8 @@ def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     )
     if count >= most:
         message = (
-            f"{owner} has {count} open sessions in {namespace}, as many as one may have "
-            "(limits.openSessions); cancel one, or wait until one ends"
+            f"{owner} has {quantity.count(count, 'open session')} in {namespace}, as many as one may "
+            "have (limits.openSessions); cancel one, or wait until one ends"
         )
         raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
 
@@ -253,5 +253,5 @@ def _longest(definition: Definition, start: datetime, end: datetime) -> None:
     limit = timedelta(minutes=definition.spec.max_duration_minutes)
     if end - start > limit:
         minutes = definition.spec.max_duration_minutes
-        what = f"a session of {definition.name!r} lasts at most {minutes} minutes"
+        what = f"a session of {definition.name!r} lasts at most {quantity.count(minutes, 'minute')}"
         raise intake.invalid(("spec.slot.end", what), reason="TooLong")

@@ -11,6 +11,7 @@ import re
 from urllib.parse import urlsplit
 
 from labfleet.kernel import addresses, errors
+from labfleet.kernel.quantity import count
 from labfleet.resources.webhook import Webhook
 from labfleet.service.core import event_types, intake
 from labfleet.service.core.access import Role
@@ -88,7 +89,10 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "must not hold a user or password; sign with spec.secret instead"
     if parts.scheme == "http" and not allow_private:
-        return "must be https://: events say who uses what"
+        return (
+            "must be https://: events say who uses what; an admin may set spec.allowPrivate for a "
+            "receiver inside without TLS"
+        )
     if allow_private:
         return None
     return _private(host)
@@ -113,7 +117,7 @@ def _about(hook: Webhook) -> str:
     if not status.failures:
         return told
     again = "" if status.retry_at is None else f"; next try at {shown(status.retry_at)}"
-    return f"{told}; {status.failures} failures in a row: {status.last_error}{again}"
+    return f"{told}; {count(status.failures, 'failure')} in a row: {status.last_error}{again}"
 
 
 RULES = KindRules(name="Webhook", create=create_webhook, update=update_webhook, about=_about)

@@ -9,6 +9,7 @@ import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.phases import limit_of
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions as facts
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.session import TERMINAL, Session
@@ -74,7 +75,7 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
         decision=None,
         waits=waits,
         deadline=deadline,
-        where=f", {len(live)} live sessions" if live else "",
+        where=f", {count(len(live), 'live session')}" if live else "",
     )
     lines = list(told.lines)
     blockers = drain_blockers.of(obj, sessions)

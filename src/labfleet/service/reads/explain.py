@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from labfleet.resources import runbook
 from labfleet.resources.alerts import Raised
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
@@ -32,6 +33,8 @@ async def explain(
     found = raised.of(services, obj)
     told = tuple(line for each in found for line in _raised(each))
     made = msgspec.structs.replace(made, alerts=found, lines=(*made.lines, *told, *lines))
+    if made.runbook is not None and not access.may(caller.principal, "update", "Pool"):
+        made = msgspec.structs.replace(made, runbook=runbook.for_others(made.runbook))
     return _with_pause(services, caller, obj, made)
 
 

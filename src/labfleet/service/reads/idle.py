@@ -8,6 +8,7 @@ the worker's step, after the server was looked at once more.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -135,11 +136,12 @@ def reading(
     return IdleReading(
         worker=worker.name,
         namespace=worker.namespace,
-        verdict="busy" if words & {"busy", "held"} else "unknown" if "unknown" in words else "idle",
+        verdict=_word(words) if _serves(worker) else "unknown",
         idle=unused,
         eligible=words == {"quiet"},
         told=_sentence(worker, verdict, signals, settings),
-        kept_by=idle.keeps(signals),
+        # Of a worker that does not serve the other signals say nothing.
+        kept_by=idle.keeps(signals) if _serves(worker) else ("phase",),
         signals=signals,
         since=since,
         idle_minutes=None if since is None else round((now - since).total_seconds() / 60, 1),
@@ -156,6 +158,16 @@ def reading(
     )
 
 
+def _serves(worker: Worker) -> bool:
+    return worker.status.phase in worker_phases.HOSTING
+
+
+def _word(words: Collection[str]) -> Literal["busy", "idle", "unknown"]:
+    if "busy" in words or "held" in words:
+        return "busy"
+    return "unknown" if "unknown" in words else "idle"
+
+
 def _sentence(
     worker: Worker, verdict: idle.IdleVerdict, signals: tuple[IdleSignal, ...], settings: Idle
 ) -> str:
@@ -163,8 +175,11 @@ def _sentence(
     if parking.auto_stopped(worker):
         by = worker.status.idle.last_paused_reason
         return f"it was stopped by the idle rule ({by}) and starts again when somebody needs it"
-    if worker.status.phase not in worker_phases.HOSTING:
-        return f"it is {worker.status.phase}; only a worker that serves is judged"
+    phase = worker.status.phase
+    if phase in worker_phases.BOOTING:
+        return f"it is not up yet ({phase}); it is judged once it serves"
+    if not _serves(worker):
+        return f"it does not serve any more ({phase}); only a worker that serves is judged"
     keeps = [each for each in signals if each.verdict != "quiet" and each.name != "quiet_time"]
     if keeps:
         return "it is kept: " + "; ".join(each.told for each in keeps[:4])

@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 
 from labfleet.decisions import clock_trust, vitals
+from labfleet.kernel.quantity import count
 from labfleet.resources import alerts, fleet_alerts, kinds, server_alerts
 from labfleet.resources.alerts import Raised
 from labfleet.resources.conditions import Measured
@@ -73,7 +74,11 @@ def _by_region(services: ServiceContext, found: Iterable[Raised]) -> Iterable[Ra
     for place, rows in regions.items():
         first = min(rows, key=_since)
         waits = sum(each.worker is not None for each in rows)
-        told = f"{first.message}; {waits} workers wait for it" if waits else first.message
+        told = (
+            f"{first.message}; {count(waits, 'worker')} {'waits' if waits == 1 else 'wait'} for it"
+            if waits
+            else first.message
+        )
         cause, fix = CAUSES.get(first.reason, (first.cause, first.fix))
         yield msgspec.structs.replace(
             first, object=place, namespace=DEFAULT_NAMESPACE, worker=None, message=told,
@@ -144,6 +149,7 @@ def _of_server(services: ServiceContext) -> Iterable[Raised]:
         )  # fmt: skip
     check = services.secrets_check
     if check is not None and check.since is not None:
+        first = check.refused[0].key
         yield server_alerts.of_server(
             "secrets",
             "SecretsNotAllowed",
@@ -151,4 +157,5 @@ def _of_server(services: ServiceContext) -> Iterable[Raised]:
             reason="SecretNotAllowed",
             message=check.words,
             measured=Measured(value=len(check.refused), unit="references"),
+            about=f"{first.kind.lower()}/{first.argument}",
         )

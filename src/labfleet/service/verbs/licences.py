@@ -14,6 +14,7 @@ import msgspec
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.meta import SecretRef
 from labfleet.resources.worker import LicenceOrder, Worker
@@ -173,10 +174,9 @@ async def _empty(services: ServiceContext, old: Worker, admitted: Admitted, why:
     bound = sorted(each.name for each in here if each.status.phase in session_phases.BOUND)
     if bound:
         named = ", ".join(bound[:NAMED]) + (", …" if len(bound) > NAMED else "")
-        count = "1 session" if len(bound) == 1 else f"{len(bound)} sessions"
         message = (
-            f"{why}, and worker {old.name!r} has {count}: {named}; drain it first, or force it, "
-            "which ends them"
+            f"{why}, and worker {old.name!r} has {count(len(bound), 'session')}: {named}; "
+            "drain it first, or force it, which ends them"
         )
         raise Refused(message, reason="HostsSessions")
     still = ledger_rows.untouched(ledger_rows.of(old.key), revision)

@@ -14,6 +14,7 @@ import msgspec
 from labfleet.decisions import parking
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
@@ -334,7 +335,7 @@ def _empty(services: ServiceContext, worker: Worker) -> None:
     here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
     bound = [each.name for each in here if each.status.phase in session_phases.BOUND]
     if bound:
-        message = f"worker {worker.name!r} hosts {len(bound)} sessions; drain it first"
+        message = f"worker {worker.name!r} hosts {count(len(bound), 'session')}; drain it first"
         raise Refused(message, reason="HostsSessions")
 
 

@@ -31,6 +31,7 @@ from labfleet.decisions.lifecycle.session.draft import (
     SessionObservation,
     Step,
 )
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.session import (
     FINALIZER_LAB,
@@ -133,6 +134,11 @@ def _until_deadline(draft: Draft) -> float:
     return min(max((deadline - draft.now).total_seconds(), SOON), 600.0)
 
 
+def _forced_words(why: PhaseReason) -> str:
+    said = why.sentence.rstrip(".")
+    return said[:1].lower() + said[1:]
+
+
 def _cancel_words(session: Session) -> str:
     cancel = session.spec.cancel
     if cancel is None:
@@ -187,8 +193,9 @@ def _ending(draft: Draft) -> Step | None:
     """Return the step that ends the session when that is due before it ever ran."""
     if phases.end_asked(draft.session):
         return draft.teardown(S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
-    if draft.seen.forced_out:
-        return moving.lose_worker(draft, PhaseReason.DRAINED, "its worker was drained by force")
+    if draft.seen.forced_out is not None:
+        why = draft.seen.forced_out
+        return moving.lose_worker(draft, why, _forced_words(why))
     end = draft.session.spec.slot.end
     if end is not None and draft.now >= end:
         return draft.teardown(
@@ -248,7 +255,7 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
         return draft.stay("waiting for the ports", again=2.0)
     draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     draft.set(ready_at=draft.now)
-    return draft.go(S.READY, PhaseReason.READY, f"{lab.booted} nodes booted")
+    return draft.go(S.READY, PhaseReason.READY, f"{count(lab.booted, 'node')} booted")
 
 
 def _stuck(draft: Draft) -> bool:
@@ -313,8 +320,9 @@ def _running(draft: Draft) -> Step:
         )
     if phases.end_asked(draft.session):
         return _collect(draft, S.CANCELLED, PhaseReason.CANCELLED, _cancel_words(draft.session))
-    if draft.seen.forced_out:
-        return _collect(draft, S.FAILED, PhaseReason.DRAINED, "its worker was drained by force")
+    if draft.seen.forced_out is not None:
+        why = draft.seen.forced_out
+        return _collect(draft, S.FAILED, why, _forced_words(why))
     end = draft.session.spec.slot.end or draft.status.end
     if end is not None and end != draft.status.end:
         draft.set(end=end)

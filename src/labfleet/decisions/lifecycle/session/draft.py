@@ -64,6 +64,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `watched_since` is when this process began to manage sessions: time in which no controller
     ran does not count against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
+    `forced_out` is why its worker is emptied without waiting for it; None: it is not.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have.
     """
@@ -80,7 +81,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     ports_open: bool | None = None
     ports_detail: str = ""
     refused: str | None = None
-    forced_out: bool = False
+    forced_out: PhaseReason | None = None
     definition: Definition | None = None
     ahead: int = 0
     watched_since: datetime | None = None

@@ -16,6 +16,7 @@ import msgspec
 from labfleet.decisions import ledger, placement, port_numbers, wording
 from labfleet.decisions.lifecycle.session.draft import Draft, S, Step
 from labfleet.decisions.lifecycle.session.phases import STARTED
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions, port_tags
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.session import LabStatus, Session
@@ -84,7 +85,8 @@ def begin(draft: Draft, lab: LabStatus) -> Step:
         return draft.stay(f"the import lost port tags, writing them back: {told}", do="tag")
     turn = conditions.find(draft.status.conditions, SessionCondition.START_TURN)
     if draft.seen.before:
-        told = f"{draft.seen.before} labs of its worker boot first"
+        boot = "boots" if draft.seen.before == 1 else "boot"
+        told = f"{count(draft.seen.before, 'lab')} of its worker {boot} first"
         draft.fact(
             SessionCondition.START_TURN,
             "False",

@@ -28,9 +28,6 @@ CONFIRM = 2
 IMPAIRED_SECONDS = 120
 """How long a check must fail before it counts (facts/aws.md#status-checks)."""
 
-WATCHED = phases.HOSTING | {P.DRAINING}
-"""Phases in which a server is expected to answer."""
-
 OF_A_BOOT = (
     WorkerCondition.CML_HEALTHY,
     WorkerCondition.MAINTENANCE_MODE,
@@ -45,7 +42,7 @@ OF_A_MACHINE = (
 )
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
-MEASURED = WATCHED | {P.LICENSING, P.UNLICENSING}
+MEASURED = phases.WATCHED | {P.LICENSING, P.UNLICENSING}
 
 
 def note(draft: Draft) -> None:
@@ -56,7 +53,7 @@ def note(draft: Draft) -> None:
     _silent(draft)
     _load(draft)
     phase = draft.status.phase
-    if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+    if phase not in phases.WATCHED:
         draft.set(health=Health.UNKNOWN)
     if phase in {P.STOPPED, P.TERMINATED}:
         _forget(draft, *OF_A_BOOT)
@@ -226,7 +223,7 @@ def _silent(draft: Draft) -> None:
     A server that answers 502 or refuses the login does not serve either, and the reason says which
     of them it is. One that tells its health is not silent, whatever that says.
     """
-    if draft.status.phase not in WATCHED:
+    if draft.status.phase not in phases.WATCHED:
         _forget(draft, WorkerCondition.SILENT)
         return
     well = draft.seen.stage == "ready" and not draft.seen.trouble

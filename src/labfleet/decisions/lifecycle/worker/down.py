@@ -16,6 +16,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     surely_unregistered,
     takes_licence,
 )
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import (
@@ -95,7 +96,7 @@ def stopping(draft: Draft) -> Step:
     """Stop the machine and wait until it is; if it is to be terminated, go straight on."""
     machine = draft.status.machine
     if _held(draft, draft.limits.stop):
-        return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
+        return draft.stay(f"still being ended: {count(draft.seen.sessions, 'session')}", again=5.0)
     # A licensed worker is stopped first and later started again to return its licence.
     if phases.desire(draft.worker) == "Terminated" and not draft.licence_held:
         return draft.go(P.TERMINATING_EC2, "terminating")
@@ -143,7 +144,7 @@ def terminating(draft: Draft) -> Step:
         draft.set(empty_since=None)
         return draft.go(P.TERMINATED, "terminated", again=CHECK)
     if _held(draft, draft.limits.terminate):
-        return draft.stay(f"{draft.seen.sessions} sessions are still being ended", again=5.0)
+        return draft.stay(f"still being ended: {count(draft.seen.sessions, 'session')}", again=5.0)
     if _accepted(draft) and limits.late(draft):
         draft.fact(
             WorkerCondition.LATE,

@@ -249,7 +249,7 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
         """Take back what cannot be so in the new phase: nobody looks at it for an hour, or ever."""
         if phase is P.PROVISIONING_EC2:
             self.set(provisioning_started_at=self.now, provisioning_ended_at=None)
-        if phase in {P.STOPPED, P.TERMINATED, P.FAILED}:
+        if phase not in phases.WATCHED:
             self.set(health=Health.UNKNOWN)
         ended = self.status.machine.state in {"ending", "gone"}
         if phase is P.TERMINATED or (phase is P.FAILED and ended):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from labfleet.decisions import vitals
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import TOLERATED_CHECKS, Draft
+from labfleet.kernel import quantity
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, Measured, Status
@@ -249,7 +250,7 @@ def _orphans(draft: Draft, samples: Sequence[Sample]) -> None:
             return (
                 "True",
                 WorkerReason.ORPHANS,
-                f"{count} unknown machines run; capacity is that much less",
+                f"{quantity.count(count, 'unknown machine')} running; capacity is that much less",
             )
         return "False", WorkerReason.NO_ORPHANS, ""
 
@@ -363,7 +364,8 @@ def _expiry(draft: Draft, licence: Licensing) -> None:
             WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.EXPIRED, told, measured=number
         )
     elif left <= timedelta(days=limit):
-        days = f"{told}, {left.days} days left; it renews by itself only with a way to the cloud"
+        rest = quantity.count(left.days, "day")
+        days = f"{told}, {rest} left; it renews by itself only with a way to the cloud"
         draft.fact(
             WorkerCondition.LICENCE_EXPIRING, "True", WorkerReason.SOON, days, measured=number
         )

@@ -21,6 +21,7 @@ from labfleet.decisions.lifecycle.worker.draft import (
     wants_licence,
 )
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.worker import FINALIZER_LICENCE, Health, WorkerPhase
@@ -217,4 +218,4 @@ def _still_unused(draft: Draft) -> bool:
 
 
 def _sessions(number: int) -> str:
-    return "1 session" if number == 1 else f"{number} sessions"
+    return count(number, "session")

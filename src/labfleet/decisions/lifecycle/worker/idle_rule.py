@@ -24,6 +24,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.draft import Guard, Step
 from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.worker import Drain, IdleStatus, Worker, WorkerPhase, WorkerStatus
@@ -194,7 +195,7 @@ def _used_again(worker: Worker, finding: IdleFinding, now: datetime) -> str | No
         return None
     facts, since = finding.facts, worker.status.phase_since or now
     if facts.read_at is not None and facts.read_at >= since and facts.nodes:
-        return f"{facts.nodes} nodes run"
+        return f"{count(facts.nodes, 'node')} {'runs' if facts.nodes == 1 else 'run'}"
     if facts.sessions:
         return "sessions are placed here"
     return "the server could not be looked at" if now - since > PATIENCE else None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from labfleet.resources import conditions, providers
 from labfleet.resources.conditions import Condition, Status
 from labfleet.resources.providers.words import Planned, Words
+from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Health, LicenceOrder, Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
@@ -98,6 +99,9 @@ def awaits_provider(status: WorkerStatus) -> bool:
 HOSTING = frozenset({P.READY, P.ACTIVE, P.READY_UNLICENSED})
 """Phases in which new sessions may be placed."""
 
+WATCHED = HOSTING | {P.DRAINING}
+"""Phases in which CML is asked how it does; in every other one its health is unknown."""
+
 BOOTING = frozenset({P.PENDING, P.PROVISIONING_EC2, P.EC2_READY, P.STARTING, P.LICENSING})
 """Phases that become hosting capacity by themselves; scaling counts them in full."""
 
@@ -156,11 +160,13 @@ def returning(worker: Worker) -> bool:
     return other and licence.registered is True
 
 
-def forced(worker: Worker, now: datetime) -> bool:
-    """Tell whether the sessions there are to be ended now: a drain's deadline, or an order."""
+def forced(worker: Worker, now: datetime) -> PhaseReason | None:
+    """Return why the sessions there are to be ended now: a drain's deadline, an order; or None."""
     drain, order = worker.spec.drain, open_order(worker)
-    late = drain is not None and drain.force and now >= drain.deadline
-    return late or (order is not None and order.force and returning(worker))
+    if drain is not None and drain.force and now >= drain.deadline:
+        return PhaseReason.DRAINED
+    back = order is not None and order.force and returning(worker)
+    return PhaseReason.LICENCE_RETURNED if back else None
 
 
 def drain_wanted(worker: Worker) -> bool:
