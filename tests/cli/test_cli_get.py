@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
+
+import labfleet
+from labfleet.cli.kit import exits
+
+SOURCE = Path(labfleet.__file__).parent
 
 
 @pytest.fixture
@@ -150,7 +157,7 @@ def test_several_kinds_and_several_names(run, fleet):
         (400, "Invalid", 2), (401, "Unauthenticated", 6), (403, "Forbidden", 6),
         (404, "NotFound", 4), (409, "Conflict", 5), (412, "Conflict", 5), (422, "Invalid", 2),
         (429, "QuotaExceeded", 7), (429, "Throttled", 9), (500, "Error", 1), (503, "Booting", 9),
-        (409, "NoCapacity", 7),
+        (409, "NoCapacity", 7), (429, "TooManySessions", 7), (429, "TooManyWorkers", 7),
     ],
 )  # fmt: skip
 def test_exit_codes_by_answer(run, stub, status, reason, code):
@@ -161,6 +168,19 @@ def test_exit_codes_by_answer(run, stub, status, reason, code):
     assert (done.code, done.out) == (code, "")
     assert "what happened" in done.err
     assert "Request id: req-header" in done.err
+
+
+def test_every_quota_of_the_service_is_a_refusal():
+    """A program that meets a limit is told so, not that the server asks for fewer calls."""
+    raised = {
+        next(each.value.value for each in node.keywords if each.arg == "reason")
+        for path in (SOURCE / "service").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "QuotaExceeded"
+    }
+    assert {"TooManySessions", "TooManyWorkers"} <= raised <= exits.REFUSALS
 
 
 def test_errors_are_problem_json_with_o_json(run, stub):

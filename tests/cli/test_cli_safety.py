@@ -102,6 +102,25 @@ def test_a_drain_is_extended_or_ended_now(run, fleet):
     assert run("drain", "w-2", "--now", "--undo").code == 2
 
 
+def test_drains_are_waited_for_together_and_not_after_a_refusal(run, fleet):
+    """All within one deadline; what was refused is not waited for, nor is the end of a drain."""
+    drained = [{"type": "Drained", "status": "True"}]
+    for name in ("w-1", "w-2"):
+        fleet.put("Worker", name, status={"phase": "DRAINING", "conditions": drained})
+    done = run("drain", "w-1", "w-2", "--wait", "--yes")
+    assert (done.code, done.err.count("is drained.")) == (0, 2)
+    assert run("drain", "w-1", "--extend", "1h", "--wait").err.count("is drained.") == 1
+    assert run("drain", "w-1", "--undo", "--wait").code == 2
+    for name in ("w-1", "w-2"):
+        fleet.put("Worker", name, status={"phase": "DRAINING"})
+    late = run("drain", "w-1", "w-2", "--wait", "--yes", "--timeout", "10m")
+    assert (late.code, "within 10m" in late.err) == (8, True)
+    problem = json.dumps({"title": "t", "detail": "no", "reason": "WorkerEnding"})
+    fleet.answers["POST /api/v1/workers/w-1/drain"] = (409, json.loads(problem))
+    refused = run("drain", "w-1", "--wait", "--yes")
+    assert (refused.code, "is drained" in refused.err) == (5, False)
+
+
 def test_a_worker_is_stopped_and_started(run, fleet):
     """Both say what the worker shall become."""
     assert run("stop", "w-2", "--yes").out == "worker/w-2 is to stop\n"

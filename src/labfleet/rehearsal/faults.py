@@ -38,7 +38,9 @@ RATES: dict[str, float] = {
     "probe_fails": 0.02,
     "page_partial": 0.01,
 }
-"""Share of calls, writes, events or reads that each fault affects in a harsh plan."""
+"""Share of calls, writes, events or reads that each fault affects in a harsh plan.
+
+Calls that change something are struck more often: `worlds.wire.CHANGES` times."""
 
 SCHEDULED: dict[str, tuple[float, float, float]] = {
     # word: (a day, shortest span, longest span in seconds)

@@ -141,21 +141,13 @@ def _structured(call: Call, done: list[Outcome]) -> None:
 
 
 def _wait(call: Call, done: list[Outcome], seconds: float) -> int:
-    deadline = call.environment.monotonic() + seconds
-    for each in done:
-        target = each.source.target
-        phase = waiting.READY_PHASE.get(target.kind.name)
-        if phase is None:
-            continue
-        try:
-            left = max(0.0, deadline - call.environment.monotonic())
-            wish = waiting.WaitTarget("phase", value=phase)
-            waiting.until(call, target, wish, left, uid=waiting.uid_of(each.obj))
-        except KeyboardInterrupt:
-            waiting.detached(target)
-            return exits.INTERRUPTED
-        call.out.note(f"{target} is ready.")
-    return exits.OK
+    meant = [
+        (each.source.target, waiting.WaitTarget("phase", value=phase), waiting.uid_of(each.obj))
+        for each in done
+        if (phase := waiting.READY_PHASE.get(each.source.target.kind.name)) is not None
+    ]
+    code, _ = waiting.for_each(call, meant, seconds, lambda target, _: f"{target} is ready.")
+    return code
 
 
 class Diff(click.Command):

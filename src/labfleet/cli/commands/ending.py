@@ -55,13 +55,11 @@ def delete(
         safety.ask(call, "Deleting", target, obj, yes=yes)
     answers = [_end(call, target, obj) for target, obj in pairs]
     if wait:
-        for target, obj in pairs:
-            try:
-                gone = waiting.WaitTarget("delete")
-                waiting.until(call, target, gone, seconds, uid=waiting.uid_of(obj))
-            except KeyboardInterrupt:
-                waiting.detached(target)
-                return exits.INTERRUPTED
+        gone = waiting.WaitTarget("delete")
+        meant = [(target, gone, waiting.uid_of(obj)) for target, obj in pairs]
+        code, _ = waiting.for_each(call, meant, seconds, lambda *_: "")
+        if code != exits.OK:
+            return code
     if call.out.structured:
         call.out.value(answers[0] if len(answers) == 1 else {"kind": "List", "items": answers}, "")
     return exits.OK

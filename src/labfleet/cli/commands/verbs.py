@@ -55,6 +55,8 @@ def drain(
     if deadline is not None:
         end = calls.deadline(deadline, "--deadline", call.now())
         body["deadline"] = clock.format_instant(end)
+    if wait and undo:
+        raise exits.usage("--wait waits until a worker is drained; --undo ends that")
     patience = calls.seconds(timeout, "--timeout")
     wanted = [targets.one(each, "worker") for each in names]
     pairs = safety.each_target(call, wanted, missing_ok=False)
@@ -66,7 +68,8 @@ def drain(
     if undo:
         return _verb(call, pairs, "cancel-drain", {}, ("no longer draining", "was not draining"))
     if more is not None:
-        return _longer(call, pairs, more)
+        code = _longer(call, pairs, more)
+        return _drained(call, pairs, patience) if wait and code == exits.OK else code
     for target, obj in pairs:
         effect = "ends" if force or now else "concerns"
         safety.ask(call, "Draining", target, obj, yes=yes, effect=effect)
@@ -74,7 +77,7 @@ def drain(
         code = _now(call, pairs, reason)
     else:
         code = _verb(call, pairs, "drain", body, ("draining", "drains so already"))
-    return _drained(call, wanted, patience) if wait else code
+    return _drained(call, pairs, patience) if wait and code == exits.OK else code
 
 
 def _longer(call: Call, pairs: Pairs, by: timedelta) -> int:
@@ -142,16 +145,11 @@ def start(call: Call, *, names: tuple[str, ...]) -> int:
     return _verb(call, pairs, "desired", body, ("is to start", "is to run already"))
 
 
-def _drained(call: Call, wanted: list[targets.Target], patience: float) -> int:
+def _drained(call: Call, pairs: Pairs, seconds: float) -> int:
     wish = waiting.WaitTarget("condition", "Drained", "True")
-    for target in wanted:
-        try:
-            waiting.until(call, target, wish, patience)
-        except KeyboardInterrupt:
-            waiting.detached(target)
-            return exits.INTERRUPTED
-        call.out.note(f"{target} is drained.")
-    return exits.OK
+    meant = [(target, wish, waiting.uid_of(obj)) for target, obj in pairs]
+    code, _ = waiting.for_each(call, meant, seconds, lambda target, _: f"{target} is drained.")
+    return code
 
 
 @click.command("cordon", short_help="Place nothing more on a worker.")

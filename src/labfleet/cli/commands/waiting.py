@@ -7,6 +7,7 @@ for. Ctrl-C ends only the waiting; the server goes on.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,6 +228,34 @@ def _progress(call: Call, target: targets.Target, obj: Any, shown: str) -> str:
     return line
 
 
+def for_each(
+    call: Call,
+    meant: Iterable[tuple[targets.Target, WaitTarget, str | None]],
+    seconds: float,
+    told: Callable[[targets.Target, Any], str],
+) -> tuple[int, list[Any]]:
+    """Wait for one object after the other, all within one deadline; `meant` has their uids.
+
+    Return the exit code, which is another than 0 when somebody interrupts, and the objects that
+    are there. `told` makes the line that is said of each; "" says nothing.
+    """
+    deadline = call.environment.monotonic() + seconds
+    found: list[Any] = []
+    for target, wish, uid in meant:
+        try:
+            left = max(0.0, deadline - call.environment.monotonic())
+            obj = until(call, target, wish, left, uid=uid)
+        except KeyboardInterrupt:
+            detached(target)
+            return exits.INTERRUPTED, found
+        line = told(target, obj)
+        if line:
+            call.out.note(line)
+        if obj is not None:
+            found.append(obj)
+    return exits.OK, found
+
+
 def detached(target: object) -> None:
     """Say that Ctrl-C ended only the waiting."""
     click.echo(f"\nStopped waiting; {target} goes on. labfleet wait takes it up again.", err=True)
@@ -253,22 +282,15 @@ def wait(call: Call, *, args: tuple[str, ...], wanted: str, timeout: str) -> int
     wanted_targets = targets.parse(args)
     for target in wanted_targets:
         check(wish, target.kind.name)
-    deadline = call.environment.monotonic() + seconds
-    found: list[Any] = []
     # Which objects are meant is settled now, and not when the turn comes to each.
     many = len(wanted_targets) > 1
-    meant = [_uid_now(call, each) if many else None for each in wanted_targets]
-    for target, uid in zip(wanted_targets, meant, strict=True):
-        try:
-            left = max(0.0, deadline - call.environment.monotonic())
-            obj = until(call, target, wish, left, uid=uid)
-        except KeyboardInterrupt:
-            detached(target)
-            return exits.INTERRUPTED
-        met = "is there" if wish.what == "create" else f"reached {wish}"
-        call.out.note(f"{target} {'is gone' if obj is None else met}.")
-        if obj is not None:
-            found.append(obj)
+    meant = [(each, wish, _uid_now(call, each) if many else None) for each in wanted_targets]
+    met = "is there" if wish.what == "create" else f"reached {wish}"
+    code, found = for_each(
+        call, meant, seconds, lambda target, obj: f"{target} {'is gone' if obj is None else met}."
+    )
+    if code != exits.OK:
+        return code
     if not call.out.structured and call.out.format not in {"name", "jsonpath"}:
         return exits.OK
     if len(wanted_targets) == 1 and found:

@@ -26,7 +26,11 @@ _BY_STATUS = {
     410: NOT_FOUND, 412: CONFLICT, 413: USAGE, 415: USAGE, 422: USAGE, 428: CONFLICT,
     429: UNREACHABLE, 502: UNREACHABLE, 503: UNREACHABLE, 504: UNREACHABLE,
 }  # fmt: skip
-_REFUSALS = frozenset({"QuotaExceeded", "NoCapacity", "TooManyTokens", "PoolTerminating"})
+REFUSALS = frozenset({
+    "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManySessions", "TooManyTokens",
+    "TooManyWorkers",
+})  # fmt: skip
+"""Reasons that say no by a limit or for want of room: asking again at once helps nobody."""
 # What is said of one object (404, 409, 412) the client says: it knows which one.
 _HINTS = {
     401: "Give a token: --token-file, LABFLEET_TOKEN_FILE or LABFLEET_TOKEN.",
@@ -98,10 +102,10 @@ _REASONS = {
 def from_problem(status: int, problem: dict[str, Any]) -> Failure:
     """Return the failure that an HTTP status and its problem document stand for."""
     reason = str(problem.get("reason") or "")
-    code = REFUSED if reason in _REFUSALS else _BY_STATUS.get(status, ERROR)
+    code = REFUSED if reason in REFUSALS else _BY_STATUS.get(status, ERROR)
     title = str(problem.get("title") or "")
     detail = str(problem.get("detail") or title or f"the server answered {status}")
-    hint = str(problem.get("hint") or _HINTS.get(status, ""))
+    hint = str(problem.get("hint") or ("" if code == REFUSED else _HINTS.get(status, "")))
     return Failure(code, detail, hint=hint, reason=reason, problem={"status": status, **problem})
 
 

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An authenticated caller. `owner` is the name that this caller's sessions carry."""
+    """An authenticated caller: `id` is the token's, `owner` the name that its sessions carry."""
 
     id: str
     role: Role

@@ -2,7 +2,7 @@
 
 A decision reads one of these and not all objects of a kind: what has ended stays on record for a
 month, and must not make the next decision slower. Values are `namespace/name` where a name alone
-would not be unique. Each field that a list can be filtered by has an index too.
+would not be unique. A new one is also listed in `indices` of its kind's file. Each field that a list can be filtered by has an index too.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
 SESSIONS_UP = Index(Session, "up", _up_of)
 """By worker and the hour in which the session's lab became ready, or ended."""
 SESSIONS_HERE = Index(Session, "here", _here)
-"""By worker the sessions that hold something there; ended ones still name a worker."""
+"""By worker (`namespace/name`) the sessions that hold something there; ended ones still name one."""
 SESSIONS_OPEN = Index(Session, "open", _open)
 """Those that still need work: all but ended ones that hold nothing more.
 

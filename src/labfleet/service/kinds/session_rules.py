@@ -1,4 +1,4 @@
-"""Rules of sessions: owner, pinned definition, slot, what may change later, extension."""
+"""Rules of sessions: owner and limit, pinned definition, slot, what may change later, extension."""
 
 from __future__ import annotations
 
@@ -159,7 +159,8 @@ async def extended(
 ) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
-    Refused (reason NoCapacity) names what the worker lacks. The reservation is extended like
+    Refused: NoCapacity names what the worker lacks, SlotOver that it has ended, NoSlot that it has
+    no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is extended like
     the slot, in the commit that checks the worker's ledger row.
     """
     del caller
@@ -184,7 +185,7 @@ async def extended(
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
-        _longest(definition, status.start or services.clock.now(), end)
+        _longest(definition, status.start or services.clock.now(), end, "end")
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     changed = with_status(changed, end=in_utc(end))
     held = status.reservation
@@ -245,13 +246,13 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
         end = start + timedelta(minutes=definition.spec.default_duration_minutes)
     if end <= max(now, start):
         raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
-    _longest(definition, start, end)
+    _longest(definition, start, end, "spec.slot.end")
     return in_utc(start), in_utc(end)
 
 
-def _longest(definition: Definition, start: datetime, end: datetime) -> None:
+def _longest(definition: Definition, start: datetime, end: datetime, field: str) -> None:
     limit = timedelta(minutes=definition.spec.max_duration_minutes)
     if end - start > limit:
         minutes = definition.spec.max_duration_minutes
         what = f"a session of {definition.name!r} lasts at most {quantity.count(minutes, 'minute')}"
-        raise intake.invalid(("spec.slot.end", what), reason="TooLong")
+        raise intake.invalid((field, what), reason="TooLong")

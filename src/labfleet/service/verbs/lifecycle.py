@@ -242,7 +242,7 @@ async def extend(
 ) -> Session:
     """Move a session's end to a later instant, or by a span, with the capacity for it.
 
-    Invalid when it is not later or too long; Refused (NoCapacity, SlotOver) when it cannot be.
+    Invalid (OnlyLater, TooLong) or Refused (NoCapacity, SlotOver, NoSlot) when it cannot be.
     `key` makes a repeated `by` count once; `uid` as in `cancel`.
     """
     if (end is None) == (by is None):
