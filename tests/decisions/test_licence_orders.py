@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_worlds import Cloud, machine, worker
+from lifecycle_worlds import START, Cloud, machine, worker
 
 from labfleet.decisions.lifecycle.worker import decide as workers
 from labfleet.decisions.lifecycle.worker import licence_orders, phases
@@ -18,7 +18,12 @@ from labfleet.resources import conditions
 from labfleet.resources.machine import TimeLimits
 from labfleet.resources.meta import SecretRef
 from labfleet.resources.session_conditions import PhaseReason
-from labfleet.resources.worker import FINALIZER_LICENCE, LicenceOrder, WorkerPhase
+from labfleet.resources.worker import (
+    FINALIZER_LICENCE,
+    LicenceOrder,
+    LicenceStatus,
+    WorkerPhase,
+)
 
 P = WorkerPhase
 
@@ -204,6 +209,32 @@ def test_a_deregistration_that_lasts_too_long_is_refused() -> None:
     assert cloud.phase is P.READY
     assert "in time" in cloud.worker.status.licence.order.message  # type: ignore[union-attr]
     assert cloud.worker.status.licence.leak is None
+
+
+@pytest.mark.parametrize("seen", [None, False, True])
+def test_an_order_given_up_keeps_what_nobody_sees_returned(seen: bool | None) -> None:
+    """What was known before a call is no proof: the licence is let go of when it is seen to be gone."""
+    before = worker()
+    order = LicenceOrder(id="o-1", verb="register", at=START, renewed=True, force=True)
+    known = LicenceStatus(registration="FAILED", registered=False, licensed=True)
+    before = msgspec.structs.replace(
+        before,
+        metadata=msgspec.structs.replace(before.metadata, finalizers=(FINALIZER_LICENCE,)),
+        spec=msgspec.structs.replace(before.spec, licence=order),
+        status=msgspec.structs.replace(
+            before.status, phase=P.UNLICENSING, phase_since=START, licence=known
+        ),
+    )
+    sight = workers.WorkerObservation(
+        stage="unreachable" if seen is None else "ready",
+        licence=None
+        if seen is None
+        else LicenceStatus(
+            registration="COMPLETED" if seen else "NOT_REGISTERED", registered=seen, licensed=seen
+        ),
+    )
+    step = workers.decide(before, sight, START + timedelta(seconds=601))
+    assert (FINALIZER_LICENCE in step.finalizers) is (seen is not False)
 
 
 def test_an_order_that_is_taken_back_keeps_the_licence() -> None:

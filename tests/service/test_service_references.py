@@ -41,8 +41,8 @@ async def test_a_session_pins_its_definition_and_resolves_its_slot(world: World)
     [
         ({"start": "2026-11-27T08:00:00Z"}, "spec.slot.start"),
         ({"start": "2029-11-27T08:00:00Z"}, "spec.slot.start"),
-        ({"start": "2026-11-27T10:00:00"}, "spec.slot"),
-        ({"start": "2026-11-27T10:00:00Z", "end": "2026-11-27T09:30:00Z"}, "spec.slot"),
+        ({"start": "2026-11-27T10:00:00"}, "spec.slot.start"),
+        ({"start": "2026-11-27T10:00:00Z", "end": "2026-11-27T09:30:00Z"}, "spec.slot.end"),
         ({"end": "2026-11-27T08:59:00Z"}, "spec.slot.end"),
         ({"end": "2026-11-28T08:59:00Z"}, "spec.slot.end"),
         ({"zone": "Mars/Olympus"}, "spec.slot.zone"),

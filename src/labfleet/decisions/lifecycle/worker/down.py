@@ -37,7 +37,7 @@ def unlicensing(draft: Draft) -> Step:
     if not draft.answer.cloud_told:
         # Store it now: the observation that shows the licence gone may fail and come later.
         leak(draft, "CML answered 202: the licence cloud was not told")
-    if seen.licence is not None and surely_unregistered(licence):
+    if surely_unregistered(draft):
         draft.drop(FINALIZER_LICENCE)
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
         licence_orders.returned(draft)

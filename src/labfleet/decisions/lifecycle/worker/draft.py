@@ -365,9 +365,14 @@ def takes_licence(draft: Draft) -> bool:
     return draft.seen.stage in {"ready", "not_ready"}
 
 
-def surely_unregistered(licence: LicenceStatus) -> bool:
-    """Tell whether nothing is held: a registration under way may still succeed."""
-    return licence.registered is False and licence.registration != "IN_PROGRESS"
+def surely_unregistered(draft: Draft) -> bool:
+    """Tell whether this look shows that nothing is held: a registration under way may succeed.
+
+    What was seen before is no proof, since a registration may have been asked for after it.
+    """
+    licence = draft.status.licence
+    seen = draft.seen.licence is not None
+    return seen and licence.registered is False and licence.registration != "IN_PROGRESS"
 
 
 def seen_twice(draft: Draft) -> bool:

@@ -93,7 +93,7 @@ def _arrived(draft: Draft) -> Step:
         WorkerCondition.CML_READY, "True", WorkerReason.READY, f"CML {draft.status.cml.version}"
     )
     licence, sessions = draft.status.licence, draft.seen.sessions
-    if surely_unregistered(licence):
+    if surely_unregistered(draft):
         draft.drop(FINALIZER_LICENCE)
     if phases.desire(draft.worker) == "Terminated" and not sessions:
         if draft.licence_held:
@@ -105,7 +105,7 @@ def _arrived(draft: Draft) -> Step:
             WorkerCondition.LICENSED, "True", WorkerReason.IN_COMPLIANCE, licence.product or ""
         )
         return draft.go(P.READY, "ready", again=CHECK)
-    if wants_licence(draft) and not sessions and surely_unregistered(licence):
+    if wants_licence(draft) and not sessions and surely_unregistered(draft):
         draft.hold(FINALIZER_LICENCE)
         return draft.go(P.LICENSING, "licensing", do="register")
     draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.NO_LICENCE, "runs unlicensed")
@@ -133,7 +133,7 @@ def _unlicensing(draft: Draft) -> Step:
     seen = draft.seen
     if not draft.answer.cloud_told:
         leak(draft, "CML answered 202: the licence cloud was not told")
-    if seen.licence is not None and surely_unregistered(draft.status.licence):
+    if surely_unregistered(draft):
         draft.drop(FINALIZER_LICENCE)
         draft.fact(WorkerCondition.LICENSED, "False", WorkerReason.RETURNED, "licence returned")
         licence_orders.returned(draft)

@@ -41,7 +41,7 @@ def judge(draft: Draft) -> Action | None:
     if order is None or draft.seen.licence is None:
         return None
     if order.verb == "deregister":
-        if surely_unregistered(draft.status.licence):
+        if surely_unregistered(draft):
             done(draft, "it has no licence")
         return None
     if seen_twice(draft):
@@ -93,7 +93,7 @@ def _asked(draft: Draft, told: str, *, late: bool) -> Action | None:
 
 def _renewal(draft: Draft) -> Action | None:
     progress = _progress(draft)
-    if surely_unregistered(draft.status.licence):
+    if surely_unregistered(draft):
         refuse(draft, "there is no licence to renew")
         return None
     late = draft.overdue(progress.at, timedelta(seconds=draft.limits.licence))
@@ -168,7 +168,7 @@ def done(draft: Draft, message: str = "") -> None:
 def refuse(draft: Draft, message: str, reason: WorkerReason = WorkerReason.REFUSED) -> None:
     """Close the open order: it cannot be. The licence stays as it is."""
     _put(draft, "refused", message[:500], reason)
-    if surely_unregistered(draft.status.licence):
+    if surely_unregistered(draft):
         draft.drop(FINALIZER_LICENCE)  # a registration that failed is none to give back
 
 

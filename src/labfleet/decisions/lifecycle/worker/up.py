@@ -143,7 +143,7 @@ def _started(draft: Draft) -> Step:
     licence = draft.status.licence
     if licence.registered and not seen_twice(draft):
         draft.hold(FINALIZER_LICENCE)
-    elif surely_unregistered(licence) or seen_twice(draft):
+    elif surely_unregistered(draft) or seen_twice(draft):
         draft.drop(FINALIZER_LICENCE)
     want, sessions = phases.desire(draft.worker), draft.seen.sessions
     if want != "Ready" and not sessions:
