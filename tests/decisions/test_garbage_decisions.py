@@ -5,8 +5,10 @@ The numbered cases are rows of facts/aws-bugs.md.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import START, worker
@@ -35,6 +37,26 @@ THINGS = st.lists(
 )
 BEFORE = st.dictionaries(st.sampled_from(PLACES), st.floats(0, 2000), max_size=24)
 HOLDS = st.sampled_from([None, "paused"])
+
+
+@pytest.mark.parametrize("phase", [WorkerPhase.FAILED, WorkerPhase.READY, WorkerPhase.STOPPED])
+@pytest.mark.parametrize(
+    ("shown", "absent", "gone"),
+    [
+        ("gone", None, True),
+        ("running", None, False),
+        ("running", 10**6, True),
+        ("running", 1, False),
+    ],
+)
+def test_a_machine_counts_as_gone_when_its_worker_failed_of_it(
+    phase: WorkerPhase, shown: Any, absent: int | None, gone: bool
+) -> None:
+    """A worker in any other phase may still get its machine back, and stays a suspect's owner."""
+    since = None if absent is None else START - timedelta(seconds=absent)
+    status = WorkerStatus(phase=phase, machine=MachineStatus(state=shown, absent_since=since))
+    expected = gone and phase is WorkerPhase.FAILED
+    assert garbage.vanished(worker(status), START) is expected
 
 
 def machine(tags: dict[str, str], state: Any = "running") -> Instance:
