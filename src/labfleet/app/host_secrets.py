@@ -7,6 +7,7 @@ in one folder.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -164,6 +165,8 @@ class HostSecrets:
         """
         folder = self._folder.resolve()
         real = (self._folder / name).resolve()
+        if real.is_symlink():  # from Python 3.13 on a loop is returned, before it was an error
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if real == folder or not real.is_relative_to(folder):
             message = (
                 f"secret file {name} is not in {self._folder}: move it there, or name its folder in "
