@@ -104,6 +104,14 @@ def test_lists_of_words_and_numbers_are_no_json(run, stub):
     assert (output._raw(True), output._raw(0), output._raw("x")) == ("true", "0", "x")
 
 
+def test_a_fix_that_is_a_command_can_be_run(run, stub):
+    """Pasted from the cell it is the command alone, without marks and the full stop."""
+    raised = {**ANSWERS["fleet/alerts"]["items"][0], "fix": "`labfleet resume`."}
+    stub.answers["GET /api/v1/fleet/alerts"] = (200, {"items": [raised]})
+    assert run("alerts", "-o", "csv").out.endswith(",labfleet resume\n")
+    assert "`labfleet resume`." in run("alerts").out
+
+
 def test_people_still_read_how_far_away_it_is(run, all_of):
     """The tables for people are as they were."""
     said = run("alerts").out

@@ -183,3 +183,17 @@ def test_unknown_wishes_are_usage_errors(wish):
     """A wish that is not understood is refused at once."""
     with pytest.raises(exits.Failure):
         waiting.parse(wish)
+
+
+@pytest.mark.parametrize(
+    ("key", "title"),
+    [
+        ("cpuMilli", "CPU"),
+        ("cooldownUpSeconds", "Cooldown up"),
+        ("ad1243dc-d700-4e21-89ac-4de95079e2b3", "ad1243dc-d700-4e21-89ac-4de95079e2b3"),
+        ("r1/i0", "r1/i0"),
+    ],
+)
+def test_a_field_has_a_title_and_an_id_stays_as_it_is(key: str, title: str) -> None:
+    """Keys of mappings that are no fields, such as ids of nodes, can be copied."""
+    assert human_units.titled(key) == title

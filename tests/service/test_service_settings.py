@@ -141,7 +141,7 @@ async def test_an_operator_pauses_and_resumes(world: World) -> None:
     await world.services.fresh()
     assert world.services.settings.paused() is None
     assert (await stored(world)).spec.automation == {}
-    assert await reasons(world) == ["AutomationResumed", "AutomationPaused (network work)"]
+    assert await reasons(world) == ["AutomationResumed", "AutomationPaused: network work"]
 
 
 @pytest.mark.asyncio
@@ -198,7 +198,7 @@ async def test_a_pool_is_paused_alone(world: World) -> None:
         reader.paused(),
     ) == (said, None, None)
     assert [each.pool for each in reader.pauses()] == ["a"]
-    assert (await reasons(world, "Pool", "a"))[0] == "PoolPaused (firmware)"
+    assert (await reasons(world, "Pool", "a"))[0] == "PoolPaused: firmware"
     await settings_verbs.pause_pool(world.services, OPERATOR, "a", "default", paused=False)
     await world.services.fresh()
     assert reader.pauses() == ()

@@ -221,6 +221,17 @@ async def test_an_object_page_follows_too(screen: Screen) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_page_of_a_kind_without_a_table_follows_too(screen: Screen) -> None:
+    """A pool has no row on the first page, and its own page is live all the same."""
+    world = screen.browser.world
+    await world.template()
+    await world.make("Pool", "exam", {"template": "metal"})
+    tab = await screen.signed_in("/pools/exam")
+    await settings_verbs.pause_pool(world.services, ADMIN, "exam", "default", reason="firmware")
+    await tab.until("document.getElementById('live').innerText.includes('firmware')")
+
+
+@pytest.mark.asyncio
 async def test_the_mark_tells_that_the_server_is_away(screen: Screen) -> None:
     """When the stream ends the page says that it reconnects, and keeps what it shows."""
     await screen.browser.world.definition()

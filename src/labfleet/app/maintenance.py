@@ -124,5 +124,5 @@ async def paused(objects: Objects, uid: str, now: datetime) -> None:
         metadata=msgspec.structs.replace(base.metadata, generation=base.metadata.generation + 1),
         spec=msgspec.structs.replace(base.spec, automation=switch),
     )
-    cause = stores.Cause(ACTOR, now, reason=f"AutomationPaused ({WHY_PAUSED})")
+    cause = stores.Cause(ACTOR, now, reason=f"AutomationPaused: {WHY_PAUSED}")
     await objects.save(new, cause=cause)

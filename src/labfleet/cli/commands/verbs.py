@@ -241,7 +241,7 @@ def _later(target: targets.Target, obj: Any, seconds: float) -> datetime:
     end = human_units.instant(paths.simple(obj, "status.end") or paths.simple(obj, "spec.slot.end"))
     if end is None:
         cause = f"{target} has no end yet: its time counts from its start"
-        hint = "There is nothing to extend yet; nothing was changed."
+        hint = "There is nothing to extend yet."
         raise exits.Failure(exits.CONFLICT, cause, hint=hint, reason="NoSlot")
     return end + timedelta(seconds=seconds)
 

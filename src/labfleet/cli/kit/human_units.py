@@ -149,7 +149,12 @@ _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def titled(key: str) -> str:
-    """Return a field's name for people: `cooldownUpSeconds` is `Cooldown up`, `cpuMilli` `CPU`."""
+    """Return a field's name for people: `cooldownUpSeconds` is `Cooldown up`, `cpuMilli` `CPU`.
+
+    What is no name of a field, such as a node's id in a mapping, stays as it is.
+    """
+    if not key.isidentifier():
+        return printable(key)
     words = [each.lower() for each in _WORD.findall(key)]
     if len(words) > 1 and words[-1] in _UNIT_WORDS:
         words.pop()

@@ -26,6 +26,7 @@ _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
 _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
 # JSON's own rules leave these as they are: DEL, C1 and what turns the direction of the text.
+_COMMAND_ALONE = re.compile(r"`([^`]+)`\.?")
 _MOVING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -143,7 +144,10 @@ class Output:
     def text(self, value: Any) -> str:
         """Return a sentence's cell: the marks of commands in it are for people."""
         said = human_units.printable(str(value)) if value else NOTHING
-        return said.replace("`", "") if self.format == "csv" else said
+        if self.format != "csv":
+            return said
+        alone = _COMMAND_ALONE.fullmatch(said)  # a program may run it: without the full stop
+        return alone[1] if alone else said.replace("`", "")
 
     def left_out(self, answer: dict[str, Any], what: str) -> None:
         """Say how many rows the server left out of its answer, if any."""

@@ -99,7 +99,8 @@ def changes(
 
 def worded(what: str, said: tuple[str, ...], why: str = "") -> str:
     """Return an event's reason: what was done, what changed, why; bounded."""
-    text = what + (f" {'; '.join(said)}" if said else "") + (f" ({why})" if why else "")
+    told = f" ({why})" if said else f": {why}"
+    text = what + (f" {'; '.join(said)}" if said else "") + (told if why else "")
     return text if len(text) <= REASON_LIMIT else text[: REASON_LIMIT - 1] + "…"
 
 

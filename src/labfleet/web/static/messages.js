@@ -49,12 +49,14 @@ export function take(message) {
 
 /** @param {Change} change */
 function change({ row, gone, event, pausing }) {
-  if (row && putRow(row, gone)) {
+  const changed = row !== null && putRow(row, gone);
+  if (row && changed) {
     touch(row.kind);
     if (row.kind === "Session") touch("Worker");
     if (row.kind === "Simulation") touch("Cluster");
-    reloadDetail(row.key);
   }
+  // Pools and settings have no table here, and a page of their own all the same.
+  if (changed || !row) reloadDetail(`${event.kind}/${event.namespace}/${event.name}`);
   if (pausing) reloadPauses();
   if (putEvent(event)) touch("Event");
 }
