@@ -108,3 +108,20 @@ def test_a_worker_that_waits_long_has_to_name_the_cause() -> None:
         assert len(told) == 1
 
     loops.run(1, main)
+
+
+def test_no_fault_outlasts_the_plan() -> None:
+    """When the plan is over EC2 answers again, though the fault's own span goes on (seed 95)."""
+
+    async def main(loop: loops.Loop) -> None:
+        stage, told = Stage(loop, 1, FaultPlan()), []
+        rule = Provider(lambda word, text: told.append(text), stage.cloud)
+        booting = _worker(WorkerPhase.TERMINATING_EC2)
+        rule.worker(None, booting)
+        rule.begin("ec2_down")
+        await asyncio.sleep(NOTICED_SECONDS + 60)
+        stage.injector.stop()
+        rule.patrol([booting])
+        assert told == []
+
+    loops.run(1, main)

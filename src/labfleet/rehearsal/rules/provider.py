@@ -99,6 +99,9 @@ class Provider:
 
     def patrol(self, workers: Iterable[Worker]) -> None:
         """Judge what workers say that have waited long for an EC2 that is down."""
+        # When the plan is over no fault holds any more, whatever its span was to be.
+        if self.cloud.injector.over:
+            return
         down = [each.begun for each in self._spells if each.word in DOWN and each.ended is None]
         if not down:
             return
