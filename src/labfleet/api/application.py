@@ -97,7 +97,7 @@ def build(
     framework = _framework(stated)
 
     return Front(
-        _told(framework, services, routes, on_defect),
+        _with_scope(framework, services, routes, on_defect),
         routes=routes,
         services=services,
         tokens=tokens,
@@ -112,7 +112,7 @@ def build(
     )
 
 
-def _told(
+def _with_scope(
     framework: App,
     services: ServiceContext,
     routes: Mapping[str, Route],

@@ -47,11 +47,9 @@ def _of_a_kind(method: str, word: str, status: int) -> str:
         return f"The {word}; what was asked for is still to happen."
     if status == HTTPStatus.CREATED:
         return f"The new {word}."
-    return (
-        f"The {word} as it last was: it is gone."
-        if method == "DELETE"
-        else (f"The {word} as it is now.")
-    )
+    if method == "DELETE":
+        return f"The {word} as it last was: it is gone."
+    return f"The {word} as it is now."
 
 
 def _first_sentence(text: str) -> str:

@@ -155,7 +155,11 @@ class Route:
     @property
     def repeats(self) -> tuple[str, ...]:
         """Return the names of the query's parameters that may be given more than once."""
-        return tuple(name for name, kind in self.query.items() if "list" in str(kind))
+        return tuple(
+            name
+            for name, kind in self.query.items()
+            if any(get_origin(each) is list for each in (kind, *get_args(kind)))
+        )
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -58,7 +58,8 @@ class Stream:
     ) -> None:
         """Serve one client until it disconnects, the server ends or its token expires.
 
-        Raises Temporary (TooManyStreams, Starting) or Throttled (TooManyStreamsOfToken) before anything was sent.
+        Before anything was sent it raises Temporary (TooManyStreams, Starting) or Throttled
+        (TooManyStreamsOfToken).
         """
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)

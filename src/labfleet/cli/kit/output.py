@@ -25,8 +25,8 @@ NOTHING = "-"
 _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
 _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
-# JSON's own rules leave these as they are: DEL, C1 and what turns the direction of the text.
 _COMMAND_ALONE = re.compile(r"`([^`]+)`\.?")
+# JSON's own rules leave these as they are: DEL, C1 and what turns the direction of the text.
 _MOVING = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -299,9 +299,8 @@ def _of_worker(
     failed = conditions.find(worker.status.conditions, WorkerCondition.FAILED)
     ended = failed is not None and failed.reason == WorkerReason.INSTANCE_TERMINATED
     dead = phase is P.TERMINATED or shown.state == "gone" or (phase is P.FAILED and ended)
-    late = forced(worker, context.clock.now())
     # A pause suspends actions triggered by a deadline; whatever runs continues.
-    out = None if context.settings.paused(refs.pool_of(worker)) is not None else late
+    paused = context.settings.paused(refs.pool_of(worker)) is not None
     return replace(
         seen,
         host_lost=phase in _LOST,
@@ -309,5 +308,5 @@ def _of_worker(
         host_leaving=drain_wanted(worker),
         host_unfit=unfit(worker),
         host_detail=f"{worker.name} is {phase}: {worker.status.message}",
-        forced_out=out,
+        forced_out=None if paused else forced(worker, context.clock.now()),
     )

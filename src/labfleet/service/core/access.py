@@ -17,8 +17,8 @@ from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.roles import Role
 
 __all__ = [
-    "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may", "only_owner",
-    "sees",
+    "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may",
+    "only_owner", "sees",
 ]  # fmt: skip
 
 

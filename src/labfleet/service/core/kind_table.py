@@ -36,8 +36,9 @@ class KindRules:
     return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
     with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
-    see only those whose spec.owner they are; those in `counted` share one limit. `explain` is a coroutine function (services,
-    obj) that returns an Explanation, `about` a sentence for those that need no more; `warns`
+    see only those whose spec.owner they are; those in `counted` have one limit together of how many
+    they may make. `explain` is a coroutine function (services, obj) that returns an Explanation,
+    `about` a sentence for those that need no more; `warns`
     (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
     worked out when it is read, at the paths `derived`, and never stored. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more

@@ -2,7 +2,8 @@
 
 A decision reads one of these and not all objects of a kind: what has ended stays on record for a
 month, and must not make the next decision slower. Values are `namespace/name` where a name alone
-would not be unique. A new one is also listed in `indices` of its kind's file. Each field that a list can be filtered by has an index too.
+would not be unique. A new one is also listed in `indices` of its kind's file. Each field that a
+list can be filtered by has an index too.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPh
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
-from labfleet.service.core.roles import Role
+from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, origin_rules
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
@@ -37,7 +37,7 @@ async def create_worker(services: ServiceContext, caller: Caller, new: Worker) -
     if spec.drain is not None:
         raise intake.invalid(("spec.drain", "a worker is drained by the verb drain"))
     _by_verbs(None, new)
-    if caller.principal.role is Role.CONTROLLER and spec.origin is None:
+    if caller.principal.role in TABLE[new.kind].counted and spec.origin is None:
         _few_enough(services, space)
     if spec.pool is not None:
         pool = await _open_pool(services, spec.pool, space)

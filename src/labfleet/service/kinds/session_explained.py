@@ -21,6 +21,7 @@ from labfleet.resources.session_conditions import (
     SessionCondition,
     WaitReason,
 )
+from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
@@ -69,10 +70,9 @@ def _held_up(services: ServiceContext, obj: Session, definition: Definition | No
     workers = [
         worker for pool in awake for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path)
     ]
-    if any(
-        each.status.phase not in phases.HOSTING and phases.provider_trouble(each)
-        for each in workers
-    ):
+    # Records of workers that have ended stay for a month, with what held them up at their end.
+    over = phases.HOSTING | {WorkerPhase.TERMINATED}
+    if any(each.status.phase not in over and phases.provider_trouble(each) for each in workers):
         return _Held(Holdup.PROVIDER_TROUBLE)
     if all(each in full for each in awake):
         return _Held(Holdup.AT_MAXIMUM, awake[0].name)

@@ -132,7 +132,7 @@ async def add(
 async def in_turn(services: ServiceContext, caller: Caller, kind: str) -> AsyncIterator[None]:
     """Let those who have a quota make one object after the other, so that each counts the others.
 
-    Between processes a burst may still pass it, by what the limit of writes lets through at once.
+    Each process makes one at a time, so several pass a limit by one for each further process.
     """
     counted = access.only_owner(caller.principal, kind)
     if caller.principal.role in TABLE[kind].counted:
