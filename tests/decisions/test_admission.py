@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labfleet.decisions import admission
+from labfleet.decisions.admission import sums
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.cluster import ClusterSpec
 
@@ -22,10 +22,10 @@ def run(cost: Amounts) -> Reservation:
 
 def admit(cost: Amounts, *active: Amounts):
     """The decision beside these active runs."""
-    return admission.admit(
+    return sums.admit(
         cost,
         cluster="c",
-        target=admission.targets(CLUSTER),
+        target=sums.targets(CLUSTER),
         active=[run(each) for each in active],
         now=NOW,
         revision=3,
@@ -34,7 +34,7 @@ def admit(cost: Amounts, *active: Amounts):
 
 def test_targets_are_rounded_down():
     """80 % of 10001 is 8000 and 75 % of 1000 is 750 (supply down)."""
-    found = admission.targets(CLUSTER)
+    found = sums.targets(CLUSTER)
     assert (found.cpu_milli, found.memory_mib, found.network_kbps) == (8000, 800, 750)
 
 
@@ -70,8 +70,8 @@ def test_over_target_nothing_is_approved():
 def test_undeclared_dimensions_do_not_deny():
     """A cluster that states no network still takes what needs none."""
     bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
-    found = admission.admit(
-        Amounts(cpu_milli=800), cluster="c", target=admission.targets(bare), active=[], now=NOW
+    found = sums.admit(
+        Amounts(cpu_milli=800), cluster="c", target=sums.targets(bare), active=[], now=NOW
     )
     assert found.outcome == "approved"
 
@@ -86,7 +86,7 @@ costs = st.builds(
 def test_the_sum_rule_is_exact(wanted):
     """Approved iff the sum stays within every target, run after run."""
     active: list[Amounts] = []
-    target = admission.targets(CLUSTER)
+    target = sums.targets(CLUSTER)
     for cost in wanted:
         total = cost
         for each in active:

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from labfleet.decisions import admission, ledger
+from labfleet.decisions import ledger
+from labfleet.decisions.admission import sums
 from labfleet.kernel import clock
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds, paths
@@ -157,7 +158,7 @@ def capacity_of(obj: Resource) -> Amounts | None:
     if isinstance(obj, Worker):
         return obj.status.capacity
     if isinstance(obj, Cluster):
-        return admission.targets(obj.spec)
+        return sums.targets(obj.spec)
     return None
 
 

@@ -14,7 +14,8 @@ import msgspec
 from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
 from labfleet.api.streams.ring import Ring
 from labfleet.api.streams.stream import HEARTBEAT_SECONDS
-from labfleet.decisions import admission, ledger
+from labfleet.decisions import ledger
+from labfleet.decisions.admission import sums
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
@@ -135,7 +136,7 @@ def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
     return {
         "cluster": each.name,
         "capacity": each.spec.capacity,
-        "target": admission.targets(each.spec),
+        "target": sums.targets(each.spec),
         "reserved": held,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from labfleet.decisions import admission
+from labfleet.decisions.admission import sums
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Reservation
@@ -169,10 +169,10 @@ def _decided(
         for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
         if each.status.reservation is not None
     ]
-    decision = admission.admit(
+    decision = sums.admit(
         spec.cost,
         cluster=cluster.name,
-        target=admission.targets(cluster.spec),
+        target=sums.targets(cluster.spec),
         active=holding,
         now=now,
         revision=revision,

@@ -1,0 +1,157 @@
+"""Past runs: what was asked, given and really used, kept longer than the objects themselves.
+
+Sessions, simulations and workers' boots are one form, so that one learner reads them all. A
+figure that nobody measured is absent, never 0, and never replaced by what was allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from labfleet.resources.meta import Record
+
+RESOURCES: dict[str, str] = {
+    "cpu_milli": "thousandths of a CPU",
+    "memory_mib": "MiB",
+    "storage_mib": "MiB",
+    "network_kbps": "kbit/s in the busier direction",
+    "duration_seconds": "seconds",
+}
+"""What is learned of a run, and its unit; the first four are dimensions of Amounts."""
+
+FIGURES = (
+    "cpu_milli", "memory_mib", "storage_mib", "network_in_kbps", "network_out_kbps",
+)  # fmt: skip
+"""What may be measured of a run."""
+
+
+class RunKind(StrEnum):
+    """What ran."""
+
+    SIMULATION = "Simulation"
+    SESSION = "Session"
+    BOOT = "WorkerBoot"
+
+
+class Source(StrEnum):
+    """Who says what a run used, the most trustworthy first."""
+
+    MEASURED = "measured"
+    REPORTED = "reported"
+    IMPORTED = "imported"
+
+
+class Use(Record, frozen=True, kw_only=True):
+    """One figure of a run over its time; null is unknown.
+
+    peak: The greatest value.
+    mean: The mean over time.
+    median: The value that was exceeded half of the time.
+    p95: The value that was exceeded a twentieth of the time.
+    """
+
+    peak: float | None = None
+    mean: float | None = None
+    median: float | None = None
+    p95: float | None = None
+
+
+Parameter = bool | float | str
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """One past run; `uid` and `kind` name it once and for all.
+
+    kind: What ran.
+    uid: Uid of the object that ran, or another name that is never given twice.
+    name: Name of the object.
+    namespace: Namespace of the object; families of two namespaces are strangers.
+    family: Which runs it is like: a chart, a lab over its versions, a template.
+    owner: Whose run it was.
+    place: Cluster, pool or template it ran on.
+    parameters: What was asked for, typed on sight: numbers, flags and categories.
+    allocation: What it was given, in base units, by dimension.
+    use: What it used, by figure; a figure that nobody measured is absent.
+    duration_seconds: How long it ran; null is unknown.
+    censored: Why it was cut off before its own end; empty when it was not.
+    source: Who says what it used.
+    started_at: When it began.
+    ended_at: When it was over.
+    """
+
+    kind: RunKind
+    uid: str
+    name: str = ""
+    namespace: str = "default"
+    family: str
+    owner: str = ""
+    place: str = ""
+    parameters: dict[str, Parameter] = {}
+    allocation: dict[str, int] = {}
+    use: dict[str, Use] = {}
+    duration_seconds: float | None = None
+    censored: str = ""
+    source: Source = Source.MEASURED
+    started_at: datetime | None = None
+    ended_at: datetime
+
+
+class KeptRun(Record, frozen=True, kw_only=True):
+    """A run at its place in the history; places only grow, so the last one is its version.
+
+    place: Where it stands in the history.
+    run: The run.
+    """
+
+    place: int
+    run: Run
+
+
+def used(run: Run, resource: str) -> float | None:
+    """Return the peak of a resource of RESOURCES that the run is known to have used."""
+    if resource == "duration_seconds":
+        return run.duration_seconds
+    names = ("network_in_kbps", "network_out_kbps") if resource == "network_kbps" else (resource,)
+    peaks = [run.use[name].peak for name in names if name in run.use]
+    known = [peak for peak in peaks if peak is not None]
+    return max(known, default=None)
+
+
+def typed(given: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return parameters typed on sight: a text that is a number counts as one.
+
+    What has no order and is no word (lists, objects) becomes the text of its JSON, so that equal
+    ones stay equal; null is left out.
+    """
+    found: dict[str, Parameter] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            found[name] = value
+        elif isinstance(value, int | float):
+            found[name] = float(value)
+        elif isinstance(value, str):
+            found[name] = _of_text(value)
+        else:
+            found[name] = msgspec.json.encode(value, order="sorted").decode()
+    return found
+
+
+def _of_text(text: str) -> Parameter:
+    word = text.strip()
+    if word.lower() in {"true", "false"}:
+        return word.lower() == "true"
+    if word and word[0] in "+-.0123456789" and len(word) <= 40:
+        try:
+            number = float(word)
+        except ValueError:
+            return text
+        if -1e300 < number < 1e300:
+            return number
+    return text

@@ -1,0 +1,63 @@
+"""What a run is expected to need: a bound of stated coverage, and the evidence for it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from labfleet.resources.meta import Record
+
+
+class Evidence(StrEnum):
+    """What a forecast rests on, the strongest first."""
+
+    EXACT = "exact"
+    CLOSEST = "closest"
+    KIND = "kind"
+    DECLARED = "declared"
+
+
+LEVELS = (
+    0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98,
+    0.99, 0.995, 0.999, 1.0,
+)  # fmt: skip
+"""The levels at which a forecast's `spread` is given."""
+
+
+class Forecast(Record, frozen=True, kw_only=True):
+    """One resource of a run, in its base unit.
+
+    resource: What it is about, as a name of history.RESOURCES.
+    expected: The most likely peak.
+    bound: Upper bound of the peak.
+    coverage: Share of runs that stay within such bounds, as stated.
+    evidence: What it rests on.
+    spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS.
+    runs: Names of the past runs that it was made from, at most five.
+    sentence: The evidence for people.
+    """
+
+    resource: str
+    expected: float
+    bound: float
+    coverage: float
+    evidence: Evidence
+    spread: tuple[float, ...] = ()
+    runs: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+class Prediction(Record, frozen=True, kw_only=True):
+    """What a run is expected to need; the same history gives the same prediction.
+
+    family: Which past runs it was compared with.
+    forecasts: One for each resource that something is known of.
+    version: Place in the history up to which runs were known.
+    """
+
+    family: str
+    forecasts: tuple[Forecast, ...] = ()
+    version: int = 0
+
+    def of(self, resource: str) -> Forecast | None:
+        """Return the forecast of one resource; None when nothing is known of it."""
+        return next((each for each in self.forecasts if each.resource == resource), None)
