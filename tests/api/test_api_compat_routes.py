@@ -112,13 +112,45 @@ async def test_a_run_is_asked_for_and_reported(api: Api):
 
 
 @pytest.mark.asyncio
-async def test_a_misspelt_cost_is_not_a_free_run(api: Api):
-    """Without a cost nothing is decided; beside params unknown keys are refused."""
-    for run in ({"costs": {"cpu": 1}}, {}, [], {"cost": {"cpu": 1}, "params": {}, "costt": 1},
-                {"cost": {"gpu": 1}}, {"cost": 3}):  # fmt: skip
+async def test_a_run_states_only_what_it_knows(api: Api):
+    """Any keys are parameters; without a cost nothing is free, and beside params keys are judged."""
+    await api.world.make("Cluster", "default", {"capacity": {"cpu": 100, "memory": "100Gi"}})
+    found = await api.call("POST", "/request_run", {"chart": "waku", "nodecount": 50})
+    assert found.json["decision"] == "approved"
+    assert found.json["predicted"] == {"cpu_milli": 25_000, "memory_mib": 30_000}
+    kept = (await api.call("GET", f"/api/v1/simulations/{found.json['record']}")).json
+    assert kept["spec"]["params"] == {"chart": "waku", "nodecount": 50}
+    assert kept["spec"]["cost"] is None
+    other = await api.call("POST", "/request_run", {"costs": {"cpu": 1}, "cost": {}})
+    assert other.json["predicted"] == {"cpu_milli": 8000, "memory_mib": 8192}
+    for run in ([], {"cost": {"cpu": 1}, "params": {}, "costt": 1}, {"queue": 3},
+                {"cost": {"gpu": 1}}, {"cost": 3}, {"ttl_seconds": 1}, {"priority": 5000}):  # fmt: skip
         found = await api.call("POST", "/request_run", run)
         assert found.status == 400
         assert found.json["problems"]
+
+
+@pytest.mark.asyncio
+async def test_a_run_reports_life_and_how_it_ended(api: Api):
+    """A heartbeat makes it RUNNING and moves its lease; a failed run says so, once and for all."""
+    await api.world.make("Cluster", "default", {"capacity": {"cpu": 10, "memory": "10Gi"}})
+    run = {"cost": {"cpu": 1}, "ttl_seconds": 60, "key": "once"}
+    made = (await api.call("POST", "/request_run", run, role="runner")).json
+    assert (await api.call("POST", "/request_run", run, role="runner")).json == made
+    which = {"simulation_id": made["simulation_id"]}
+    lives = (await api.call("POST", "/simulation_heartbeat", which, role="runner")).json
+    assert lives["status"] == "running"
+    assert lives["lease_until"] is not None
+    ended = {**which, "status": "failed", "observed": {"peak_cpu_delta": 0.5, "memoryMib": 700}}
+    for _ in range(2):
+        found = await api.call("POST", "/simulation_complete", ended, role="runner")
+        assert found.json == {**which, "status": "failed"}
+    kept = (await api.call("GET", f"/api/v1/simulations/{made['record']}")).json["status"]
+    assert kept["observed"]["cpu_milli"]["peak"] == 500.0
+    gone = await api.call("POST", "/simulation_heartbeat", which, role="runner")
+    assert (gone.status, gone.json["reason"]) == (409, "NotApproved")
+    for wrong in ({"status": "won"}, {"observed": {"gpu": 1}}, {"observed": {"memoryMib": -1}}):
+        assert (await api.call("POST", "/simulation_complete", {**which, **wrong})).status == 400
 
 
 @pytest.mark.asyncio

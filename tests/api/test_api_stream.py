@@ -317,9 +317,10 @@ async def test_the_status_stream_tells_simulations_and_clusters(api: Api):
     await cluster(api, "default")
     await api.world.services.fresh()
     async with api.stream("/status-stream") as events:
-        first = [(await events.next())[2] for _ in range(4)]
+        first = [(await events.next())[2] for _ in range(5)]
         assert [each["type"] for each in first] == [
             "QueueUpdated", "ActiveUpdated", "LastFinished", "ClusterUtilizationUpdated",
+            "NamespaceUtilizationUpdated",
         ]  # fmt: skip
         await api.call("POST", "/request_run", {"cost": {"cpu": "100m"}})
         changed = (await events.next())[2]

@@ -19,15 +19,15 @@ from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.interfaces import store as stores
-from labfleet.resources.cluster import (
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Key, Metadata, Resource
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.resources.simulation import (
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
 )
-from labfleet.resources.machine import Machine
-from labfleet.resources.meta import Key, Metadata, Resource
-from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 KEPT = 60

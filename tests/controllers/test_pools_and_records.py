@@ -20,11 +20,11 @@ from world import ADMIN, MACHINE, World, later, world
 from labfleet.controllers import assembly
 from labfleet.kernel import errors
 from labfleet.resources import conditions, fleet_alerts
-from labfleet.resources.cluster import Simulation
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.session import Session
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.explanation import plain
 

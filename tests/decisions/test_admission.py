@@ -26,7 +26,7 @@ def admit(cost: Amounts, *active: Amounts):
         cost,
         cluster="c",
         target=sums.targets(CLUSTER),
-        active=[run(each) for each in active],
+        current=sum(active, Amounts()),
         now=NOW,
         revision=3,
     )
@@ -71,7 +71,7 @@ def test_undeclared_dimensions_do_not_deny():
     """A cluster that states no network still takes what needs none."""
     bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
     found = sums.admit(
-        Amounts(cpu_milli=800), cluster="c", target=sums.targets(bare), active=[], now=NOW
+        Amounts(cpu_milli=800), cluster="c", target=sums.targets(bare), current=Amounts(), now=NOW
     )
     assert found.outcome == "approved"
 

@@ -16,8 +16,9 @@ from labfleet.engine.index import Index
 from labfleet.engine.objects import Objects, at_revision
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources.cluster import Cluster, Simulation
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Resource
+from labfleet.resources.simulation import Simulation
 
 
 async def put(store: stores.Store, name: str, label: str = "a") -> int:

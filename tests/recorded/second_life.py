@@ -26,10 +26,10 @@ from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time import loop as loops
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import kinds
-from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.meta import Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.stores.database import Database

@@ -22,8 +22,8 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.replicas.fleet_client import ADMIN
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources import kinds
-from labfleet.resources.cluster import Simulation
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.roles import EARLIER

@@ -16,10 +16,12 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.simulation import Simulation
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.verbs import objects
+from labfleet.service.verbs.deciding import Decider
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Inline, Threads
 
@@ -107,6 +109,18 @@ class World:
         return stored[0]
 
 
+async def deciding(services: ServiceContext) -> None:
+    """Decide on simulations as the leading process does, here without a lease."""
+    decider, wanted = Decider(services), asyncio.Event()
+    services.asked.serve(wanted.set, lambda: True)
+    services.cache.on_change(Simulation, lambda *_: wanted.set())
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        while await decider.round(None):
+            pass
+
+
 @asynccontextmanager
 async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> AsyncIterator[World]:
     """Open an installation; its cache follows the log until the end."""
@@ -123,6 +137,8 @@ async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> Asy
     )
     made.follow(cache)
     await cache.ready()
+    made.listeners.append(asyncio.get_running_loop().create_task(deciding(made.services)))
+    await asyncio.sleep(0)
     try:
         yield made
     finally:

@@ -8,15 +8,15 @@ from fleet_world import ADMIN, START, World, who
 from fleet_world import world as opened
 
 from labfleet.interfaces import store as stores
-from labfleet.resources.cluster import (
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata, Resource
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.resources.simulation import (
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
 )
-from labfleet.resources.kinds import KINDS
-from labfleet.resources.meta import Metadata, Resource
-from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.service.core import lookup
 from labfleet.service.reads import explain, listing
 from labfleet.service.verbs import admission, objects, observations

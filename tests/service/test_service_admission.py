@@ -12,14 +12,16 @@ import pytest
 from fleet_world import ADMIN, World, who
 
 from labfleet.kernel import errors
-from labfleet.resources.cluster import SimulationPhase
+from labfleet.resources.fleet_settings import Admission
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.simulation import SimulationPhase
 from labfleet.service.core.service_context import Refused
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
 
 RUN = {"cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
 PROGRAM = who("runner", "runner")
+GRACE = timedelta(seconds=Admission().grace_seconds)
 
 
 async def ask(world: World, key: str | None = None, **body):
@@ -64,7 +66,7 @@ async def test_a_forgotten_approval_expires_after_its_duration_and_grace(world: 
     await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
     made = await ask(world)
     await world.services.fresh()
-    world.clock.instant += timedelta(seconds=60) + admission.GRACE - timedelta(seconds=1)
+    world.clock.instant += timedelta(seconds=60) + GRACE - timedelta(seconds=1)
     assert await admission.expire(world.services, ADMIN) == 0
     world.clock.instant += timedelta(seconds=1)
     assert await admission.expire(world.services, ADMIN) == 1

@@ -15,6 +15,7 @@ from labfleet.api.compatible import (
     cml_data,
     compat_routes,
     compat_worker_routes,
+    run_routes,
     worker_region_routes,
 )
 from labfleet.api.compatible import idle as compatible_idle
@@ -191,6 +192,7 @@ def _compatible(services: ServiceContext) -> list[Route]:
     """Return the routes under other systems' names."""
     return [
         *compat_routes.routes(services),
+        *run_routes.routes(services),
         *cml_data.routes(services),
         *compatible_idle.routes(services),
         *compatible_settings.routes(services),

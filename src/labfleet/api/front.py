@@ -35,8 +35,8 @@ PAUSES_SHOWN = 3
 DOCUMENT = "labfleet.document"
 """Where pages find a function that returns the OpenAPI document, in the scope."""
 API_KEY_HEADER = b"x-api-key"
-_OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run", "/simulation_complete",
-         "/status-stream")  # fmt: skip
+_OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run",
+         "/simulation_complete", "/simulation_heartbeat", "/status-stream")  # fmt: skip
 SECURITY = {
     b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     b"x-content-type-options": b"nosniff",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from labfleet.controllers import pacing
+from labfleet.controllers.admission import KEY as ADMISSION
+from labfleet.controllers.admission import AdmissionController
 from labfleet.controllers.catalogues import KEY as CATALOGUES
 from labfleet.controllers.catalogues import CatalogueController
 from labfleet.controllers.context import Context
@@ -40,11 +42,13 @@ from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.interfaces import store as stores
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.image import Image
 from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.template import Template
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
@@ -118,7 +122,29 @@ class Assembly:
                 pools.queue.add(pool.key, priority=USER)
 
         cache.on_change(Settings, settings_changed)
-        return [scheduler, pools, upkeep, *self._definitions(context), *self._webhooks(context)]
+        more = (self._admission(context), *self._definitions(context), *self._webhooks(context))
+        return [scheduler, pools, upkeep, *more]
+
+    def _admission(self, context: Context) -> Controller:
+        """Return the controller that decides on simulations; a request or a freed place wakes it."""
+        cache, holder = context.cache, list[Controller]()
+
+        def wake() -> None:
+            holder[0].queue.add(ADMISSION, priority=USER)
+
+        decide = AdmissionController(context, self.services, wake).reconcile
+        made = self._controller(context, "admission", decide, 1)
+        holder.append(made)
+        made.resync(RESYNC_SECONDS, _always(ADMISSION))
+
+        def changed(old: Resource | None, new: Resource | None) -> None:
+            del old, new
+            if cache.values(indices.SIMULATIONS_QUEUED):
+                made.queue.add(ADMISSION, priority=EVENT)
+
+        cache.on_change(Simulation, changed)
+        cache.on_change(Cluster, changed)
+        return made
 
     def _definitions(self, context: Context) -> list[Controller]:
         """Return the controller that judges definitions; a what-if run sees no images."""

@@ -17,9 +17,9 @@ from labfleet.engine.controller import Again, Done
 from labfleet.engine.index import Index
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources.cluster import Simulation
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access

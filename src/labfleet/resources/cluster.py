@@ -1,29 +1,68 @@
-"""Cluster and Simulation: upstream 004's gate by declared costs (facts/upstream.md#gate)."""
+"""Cluster: what simulations run on, and how far it may be filled (facts/upstream.md#gate)."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
-from labfleet.resources.decision import Decision
-from labfleet.resources.declaration import OVER, Kind, Page, PageColumn, State, columns, filters
-from labfleet.resources.meta import Record, Resource, Text
+from labfleet.resources.declaration import Kind, Page, PageColumn, columns
+from labfleet.resources.meta import Record, Resource
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
+
+
+class Rule(StrEnum):
+    """How a cluster's load is judged.
+
+    Chance asks how probable it is that all runs together exceed the target; bounds adds up upper
+    bounds, so that each run alone is covered; declared adds up what callers state.
+    """
+
+    CHANCE = "chance"
+    BOUNDS = "bounds"
+    DECLARED = "declared"
+
+
+class DefaultCost(Record, frozen=True, kw_only=True):
+    """What a run needs of which neither its caller nor the history says anything.
+
+    cost: What it needs, at least.
+    per: Parameter whose number `each` is multiplied by, such as nodecount.
+    each: What it needs for each of them, beside `cost`.
+    """
+
+    cost: Amounts = Amounts()
+    per: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    each: Amounts = Amounts()
+
+
+OTHERS = "*"
+"""The family whose default cost holds for all that have none of their own."""
+_POD = Amounts(cpu_milli=500, memory_mib=600)
+KNOWN_DEFAULTS: dict[str, DefaultCost] = {
+    "waku": DefaultCost(per="nodecount", each=_POD),
+    "nimlibp2p": DefaultCost(per="number_of_peers", each=_POD),
+}
+"""The limits of one pod of the two charts that upstream 004 runs (facts/upstream.md#gate)."""
+UNKNOWN_PERCENT = 10
+"""Share of a target that a run counts for of which nothing at all is known."""
 
 
 class ClusterSpec(Record, frozen=True, kw_only=True):
     """What a cluster has and how far it may be filled (defaults: facts/upstream.md#gate).
 
-    capacity: What the cluster has.
+    capacity: What the cluster has; a network of 0 is not known and not judged.
     cpu_percent: Share of its CPUs that may be reserved.
     memory_percent: Share of its memory that may be reserved.
     network_percent: Share of its network that may be reserved.
+    rule: How its load is judged: by chance, by the sum of bounds, or by what callers declare.
+    overload_percent: How often its load may exceed a target, by the rule of chance.
+    coverage_percent: Share of runs that stay within their bounds.
+    defaults: What runs of a family need while nothing is known of them; `*` is for all others.
     description: What it is, for people.
     """
 
@@ -31,6 +70,10 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     cpu_percent: Percent = 80
     memory_percent: Percent = 80
     network_percent: Percent = 75
+    rule: Rule = Rule.CHANCE
+    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.3
+    coverage_percent: Annotated[float, msgspec.Meta(ge=50, le=99.5)] = 95.0
+    defaults: Annotated[dict[str, DefaultCost], msgspec.Meta(max_length=200)] = {}
     description: str = ""
 
 
@@ -53,65 +96,7 @@ class Cluster(Resource, frozen=True, kw_only=True):
     kind: str = "Cluster"
 
 
-class SimulationPhase(StrEnum):
-    """Where a simulation stands; denied requests are kept as records."""
-
-    APPROVED = "APPROVED"
-    DENIED = "DENIED"
-    COMPLETED = "COMPLETED"
-    EXPIRED = "EXPIRED"
-
-
-class SimulationSpec(Record, frozen=True, kw_only=True):
-    """What a runner asks for.
-
-    `duration_seconds` plus a grace bounds an approval, so that a crashed caller cannot hold
-    capacity for ever.
-
-    cluster: Name of the cluster that it asks to run on.
-    params: What the runner wants to remember of it; nothing reads it here.
-    cost: What it needs, as the caller declares it.
-    duration_seconds: How long it may hold what it got.
-    owner: Whose run it is.
-    """
-
-    cluster: Text = "default"
-    params: dict[str, Any] = {}
-    cost: Amounts = Amounts()
-    duration_seconds: Annotated[int, msgspec.Meta(ge=1, le=604800)] = 3600
-    owner: str = ""
-
-
-class SimulationStatus(Record, frozen=True, kw_only=True):
-    """The decision and what became of it.
-
-    phase: Where the run stands.
-    conditions: Facts about it, each with its reason.
-    decision: The decision with its reasons.
-    reservation: What it holds; null when denied or over.
-    decided_at: When it was decided.
-    completed_at: When it was over.
-    observed_generation: Generation of the spec that this status is about.
-    """
-
-    phase: SimulationPhase = SimulationPhase.DENIED
-    conditions: tuple[Condition, ...] = ()
-    decision: Decision | None = None
-    reservation: Reservation | None = None
-    decided_at: datetime | None = None
-    completed_at: datetime | None = None
-    observed_generation: int = 0
-
-
-class Simulation(Resource, frozen=True, kw_only=True):
-    """One run that asked for admission to a cluster (upstream 004)."""
-
-    spec: SimulationSpec
-    status: SimulationStatus = SimulationStatus()
-    kind: str = "Simulation"
-
-
-_CLUSTER_PAGE = Page(
+_PAGE = Page(
     2,
     "Clusters",
     (
@@ -129,7 +114,7 @@ _CLUSTER_PAGE = Page(
         ),
     ),
 )
-CLUSTER = Kind(
+KIND = Kind(
     name="Cluster",
     plural="clusters",
     type=Cluster,
@@ -140,59 +125,6 @@ CLUSTER = Kind(
         "TARGET%=spec.cpuPercent",
     ),
     amounts=(("capacity", True),),
-    page=_CLUSTER_PAGE,
-    followed=True,
-)
-_DONE = State("ended", OVER, "calm", "✓")
-_SIMULATION_STATES: dict[str, State] = {
-    SimulationPhase.APPROVED: State("running", 2, "good", "●"),
-    SimulationPhase.DENIED: State("denied", OVER, "warn", "▲"),
-    SimulationPhase.EXPIRED: State("ended", OVER, "warn", "▲"),
-    SimulationPhase.COMPLETED: _DONE,
-}
-_SIMULATION_PAGE = Page(
-    3,
-    "Simulations",
-    (
-        PageColumn("Simulation", "name", wide=3),
-        PageColumn("State", "state", "status.phase", wide=2),
-        PageColumn("Cluster", "link:clusters", "spec.cluster", wide=2),
-        PageColumn("Owner", "text", "spec.owner", "none given"),
-        PageColumn("Decided", "time", "status.decidedAt"),
-        PageColumn("Ends", "time", "status.completedAt|status.reservation.end", "has not run"),
-        PageColumn("Why", "why", "status.decision.message", "", wide=5),
-    ),
-    since="status.decidedAt",
-    groups=("running", "denied", "ended"),
-    none="No simulations have asked yet",
-    hints=(
-        (
-            "A runner asks before it starts:",
-            (
-                "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json'"
-                ' -d \'{"cost": {"cpu": 4, "memory": "8Gi"}}\' BASE/request_run'
-            ),
-        ),
-    ),
-)
-SIMULATION = Kind(
-    name="Simulation",
-    plural="simulations",
-    short=("sim",),
-    type=Simulation,
-    summary="One run that asked for admission to a cluster.",
-    columns=columns(
-        "PHASE=status.phase",
-        "CLUSTER=spec.cluster",
-        "CPU(m)=spec.cost.cpuMilli",
-        "MEMORY(MiB)=spec.cost.memoryMib",
-        "DECIDED=status.decidedAt",
-    ),
-    filters=filters("phase=status.phase", "owner=spec.owner", "cluster=spec.cluster"),
-    frozen=("cluster", "params", "cost", "duration_seconds", "owner"),
-    amounts=(("cost", False),),
-    creatable=False,
-    states=_SIMULATION_STATES,
-    page=_SIMULATION_PAGE,
+    page=_PAGE,
     followed=True,
 )

@@ -139,7 +139,8 @@ class Kind:
     `resting` phases may last for ever, the others have a row in `runbook`; `advice` has what such a
     row says for one reason. `words` are further lists of words that pages show as states.
     `navigable`: pages lead to its list in the navigation. `derived` are paths that are worked out
-    when an object is read: nothing is sorted by them.
+    when an object is read: nothing is sorted by them. In `waiting` phases an object is not decided
+    yet: a reader may wait for that.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Kind:
     followed: bool = False
     navigable: bool = False
     derived: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
 
     @property
     def one(self) -> str:

@@ -215,6 +215,21 @@ class Limits(Record, frozen=True, kw_only=True):
     controller_workers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 50
 
 
+class Admission(Record, frozen=True, kw_only=True):
+    """How long requests and approvals of simulations last (seconds).
+
+    answer_seconds: How long a caller waits for a decision before it is told to ask again.
+    default_duration_seconds: How long a run may last of which nothing is known.
+    grace_seconds: How long after its time a run may still report its end.
+    take_up_seconds: How long an approval is kept for a caller that waited in a queue.
+    """
+
+    answer_seconds: Annotated[int, msgspec.Meta(ge=1, le=60)] = 5
+    default_duration_seconds: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 3600
+    grace_seconds: Annotated[int, msgspec.Meta(ge=30, le=86_400)] = 600
+    take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
+
+
 class Access(Record, frozen=True, kw_only=True):
     """How much of `status.access` callers of role user see of their own sessions.
 
@@ -253,6 +268,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
     limits: Limits = Limits()
+    admission: Admission = Admission()
     access: Access = Access()
     automation: Automation = Automation()
 
@@ -264,6 +280,7 @@ SECTIONS: dict[str, type[Record]] = {
     "thresholds": Thresholds,
     "garbage": Garbage,
     "limits": Limits,
+    "admission": Admission,
     "access": Access,
     "automation": Automation,
 }
@@ -303,6 +320,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
     limits: What one person or program may have.
+    admission: How long requests and approvals of simulations last.
     access: How much of where a lab is reached callers of role user see.
     automation: Whether every automatic action rests.
     """
@@ -313,6 +331,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}
     limits: dict[str, Any] = {}
+    admission: dict[str, Any] = {}
     access: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 

@@ -6,12 +6,13 @@ that of the object that holds them.
 
 from __future__ import annotations
 
-from labfleet.resources.cluster import Cluster, Simulation
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.definition import Definition
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 

@@ -13,19 +13,17 @@ import msgspec
 from litestar.params import PathParameter, QueryParameter
 
 from labfleet.api.compatible import compat_views
-from labfleet.api.core.route import SMALL, Key, Routes
+from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Cursor, Limit, Namespace
-from labfleet.kernel import clock, errors
-from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.kernel import clock
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import ResourceObservation
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import listing
-from labfleet.service.verbs import admission, observations
 from labfleet.service.verbs import lifecycle as verbs
+from labfleet.service.verbs import observations
 
 Id = Annotated[str, PathParameter(description="Name or uid.")]
 Newest = Annotated[
@@ -34,11 +32,9 @@ Newest = Annotated[
         name="limit", ge=1, le=observations.LIST_LIMIT, description="How many of the newest."
     ),
 ]
-_OTHER_SPELLING = {"durationSeconds": "duration_seconds"}
 OBSERVATION_BYTES = 8 * 2**20
 """An observation names every node, interface and port of the largest lab, in a line for each."""
 OBSERVATION_VALUES = 200_000
-RUN_BYTES = admission.PARAMS_BYTES + SMALL
 
 
 class SeedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,64 +80,6 @@ class RequestedReply(SeedRecord, frozen=True, kw_only=True):
     status: str
 
 
-class RunBody(SeedRecord, frozen=True, kw_only=True):
-    """What a simulation needs; `cost` is declared by the caller. Other keys count as params.
-
-    Without them, the cluster is `default`, the duration an hour and the owner the caller.
-
-    cost: What the simulation needs, as the caller declares it.
-    cluster: Name of the cluster that it asks to run on.
-    duration_seconds: How long it may hold what it gets.
-    owner: Whose run it is.
-    params: What the runner wants to remember of it.
-    """
-
-    cost: dict[str, Any]
-    cluster: str | msgspec.UnsetType = msgspec.UNSET
-    duration_seconds: int | msgspec.UnsetType = msgspec.UNSET
-    owner: str | msgspec.UnsetType = msgspec.UNSET
-    params: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-
-
-class RunReply(SeedRecord, frozen=True, kw_only=True):
-    """The decision. `record` names the Simulation that keeps it, also when denied.
-
-    decision: What was decided: approved or denied.
-    simulation_id: Id to complete the run by; null when denied.
-    reasons: Words for why it was denied.
-    message: The decision in a sentence.
-    record: Name of the Simulation that keeps the decision, also when denied.
-    expires_at: When the approval ends by itself; null when denied.
-    """
-
-    decision: str
-    simulation_id: str | None
-    reasons: tuple[str, ...]
-    message: str
-    record: str
-    expires_at: datetime | None
-
-
-class CompleteBody(SeedRecord, frozen=True, kw_only=True):
-    """Which simulation ended.
-
-    simulation_id: Id of the run, as its approval gave it.
-    """
-
-    simulation_id: str
-
-
-class CompleteReply(SeedRecord, frozen=True, kw_only=True):
-    """The simulation's outcome: completed, expired or denied.
-
-    simulation_id: Id of the run.
-    status: How it ended: completed, expired or denied.
-    """
-
-    simulation_id: str
-    status: str
-
-
 class FiguresReply(SeedRecord, frozen=True, kw_only=True):
     """What sessions of a definition used; figures are null when never observed.
 
@@ -175,12 +113,11 @@ class FlatWorkers(SeedRecord, frozen=True, kw_only=True):
 
 
 def routes(services: ServiceContext) -> Routes:
-    """Return all of them but for the two streams, which are in `streams`."""
+    """Return those of upstream 000 and 002; simulations are in `run_routes`, streams in `streams`."""
     made = Routes("seeds")
     _sessions(made, services)
     _definitions(made, services)
     _workers(made, services)
-    _simulations(made, services)
     return made
 
 
@@ -280,73 +217,6 @@ def _workers(made: Routes, services: ServiceContext) -> None:
         await services.fresh()
         worker = await lookup.found(services, who, Worker, id_, namespace)
         return compat_views.flat_worker(services, worker)
-
-
-def _simulations(made: Routes, services: ServiceContext) -> None:
-    @made.post(
-        "/request_run", "May this simulation start?",
-        needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES,
-    )  # fmt: skip
-    async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
-        """Decide whether a simulation may start, and reserve what it needs if it may."""
-        given = msgspec.to_builtins(sent)
-        if "duration_seconds" in given:
-            given["durationSeconds"] = given.pop("duration_seconds")
-        return run_reply(
-            await admission.request_run(
-                services, who, given, namespace=DEFAULT_NAMESPACE, key=idempotency_key
-            )
-        )
-
-    @made.post(
-        "/simulation_complete", "This simulation ended",
-        needs=("admit", "Simulation"), refuses=(errors.Gone,),
-    )  # fmt: skip
-    async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
-        """Give back what an approved simulation holds; to repeat it changes nothing."""
-        ended = await admission.simulation_complete(
-            services, who, sent.simulation_id, DEFAULT_NAMESPACE
-        )
-        return CompleteReply(simulation_id=ended.name, status=ended.status.phase.lower())
-
-
-def run_reply(made: Simulation) -> RunReply:
-    """Return upstream 004's answer for a recorded decision."""
-    approved = made.status.phase is not SimulationPhase.DENIED
-    decision = made.status.decision
-    reasons: tuple[str, ...] = ()
-    if decision is not None:
-        reasons = decision.candidates[0].reasons if decision.candidates else ()
-        reasons = reasons or (decision.reason,)
-    held = made.status.reservation
-    return RunReply(
-        decision="approved" if approved else "denied",
-        simulation_id=made.name if approved else None,
-        reasons=reasons,
-        message="" if decision is None else decision.message,
-        record=made.name,
-        expires_at=None if held is None else held.end,
-    )
-
-
-def _with_params(sent: Any) -> Any:
-    """Return a run's body with the caller's free parameters under `params`.
-
-    `cost` must be there: a misspelt one would be taken for a parameter and cost nothing.
-    """
-    if not isinstance(sent, Mapping):
-        return sent
-    known: dict[str, Any] = {
-        _OTHER_SPELLING.get(str(key), str(key)): value for key, value in sent.items()
-    }
-    if "cost" not in known:
-        raise intake.invalid(("cost", "declare what the run needs, for example {cpu, memory}"))
-    free = {key: known.pop(key) for key in list(known) if key not in RunBody.__struct_fields__}
-    if free and isinstance(known.get("params"), Mapping):
-        first = next(iter(free))[:64]
-        what = f"unknown key{intake.hint(first, list(RunBody.__struct_fields__))}"
-        raise intake.invalid((first, what), reason="UnknownField")
-    return {**known, "params": free} if free else known
 
 
 def _camel_keys(raw: Mapping[str, Any]) -> dict[str, Any]:

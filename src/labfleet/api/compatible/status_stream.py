@@ -1,12 +1,13 @@
 """GET /status-stream, as upstream 004's dashboard reads it: unnamed events {type, data}.
 
 A complete state on connect and after each change, at most four times a second, made from the
-cache. QueueUpdated is always empty: there is no queue, a denied run asks again.
+cache, of what is open and the last that ended. Nothing in it grows with what is over.
 """
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -17,11 +18,16 @@ from labfleet.api.streams.stream import HEARTBEAT_SECONDS
 from labfleet.decisions import ledger
 from labfleet.decisions.admission import sums
 from labfleet.kernel import errors
-from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
+from labfleet.resources import refs
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
+from labfleet.service.kinds import indices
 
 PACE_SECONDS = 0.25
+_EVER = datetime.min.replace(tzinfo=UTC)
 FINISHED = 10
 
 
@@ -86,21 +92,42 @@ class _Client(OpenStream):
 
 def state_frames(services: ServiceContext) -> list[bytes]:
     """Return the whole state as the compatible events."""
-    known = services.cache.all(Simulation)
-    active = [each for each in known if each.status.phase is SimulationPhase.APPROVED]
-    ended = [
+    cache = services.cache
+    active = [
         each
-        for each in known
-        if each.status.phase in {SimulationPhase.COMPLETED, SimulationPhase.EXPIRED}
+        for path in sorted(cache.values(indices.SIMULATIONS_HOLDING))
+        for each in cache.by(indices.SIMULATIONS_HOLDING, path)
     ]
-    ended.sort(key=_end, reverse=True)
-    clusters = [_cluster(each, active) for each in services.cache.all(Cluster)]
+    queued = [
+        each
+        for path in sorted(cache.values(indices.SIMULATIONS_QUEUED))
+        for each in cache.by(indices.SIMULATIONS_QUEUED, path)
+        if each.spec.queue is not None
+    ]
+    queued.sort(key=lambda each: (-each.spec.priority, each.status.asked_at or _EVER, each.name))
+    held: dict[str, list[Simulation]] = {}
+    for each in active:
+        held.setdefault(refs.cluster_of(each).key.path, []).append(each)
+    clusters = [(each, held.get(each.key.path, [])) for each in cache.all(Cluster)]
     return [
-        _frame("QueueUpdated", []),
+        _frame("QueueUpdated", [_simulation(each) for each in queued]),
         _frame("ActiveUpdated", [_simulation(each) for each in active]),
-        _frame("LastFinished", [_simulation(each) for each in ended[:FINISHED]]),
-        _frame("ClusterUtilizationUpdated", clusters),
+        _frame("LastFinished", [_simulation(each) for each in _finished(services)]),
+        _frame("ClusterUtilizationUpdated", [_cluster(each, runs) for each, runs in clusters]),
+        _frame("NamespaceUtilizationUpdated", _namespaces(clusters)),
     ]
+
+
+def _finished(services: ServiceContext) -> list[Simulation]:
+    """Return the runs that ended last, of the newest days on which some did."""
+    cache, found = services.cache, list[Simulation]()
+    for day in sorted(cache.values(indices.SIMULATIONS_ENDED), reverse=True):
+        ended = cache.by(indices.SIMULATIONS_ENDED, day)
+        found += [each for each in ended if each.status.phase is not SimulationPhase.DENIED]
+        if len(found) >= FINISHED:
+            break
+    found.sort(key=_end, reverse=True)
+    return found[:FINISHED]
 
 
 def _end(each: Simulation) -> tuple[float, str]:
@@ -109,36 +136,52 @@ def _end(each: Simulation) -> tuple[float, str]:
 
 
 def _simulation(each: Simulation) -> dict[str, Any]:
+    status = each.status
     return {
         "simulation_id": each.name,
+        "request_id": each.name,
         "cluster": each.spec.cluster,
         "params": each.spec.params,
-        "predicted_cost": _cost(each),
-        "phase": each.status.phase,
-        "decided_at": each.status.decided_at,
-        "completed_at": each.status.completed_at,
+        "predicted_cost": None if status.decision is None else _cost(status.decision.requested),
+        "actual_cost": {name: each_.peak for name, each_ in status.observed.items()},
+        "phase": status.phase,
+        "decided_at": status.decided_at,
+        "completed_at": status.completed_at,
     }
 
 
-def _cost(each: Simulation) -> dict[str, float]:
-    cost = each.spec.cost
-    return {"cpu_cores": cost.cpu_milli / 1000, "memory_gb": round(cost.memory_mib / 1024, 3)}
+def _cost(cost: Amounts) -> dict[str, float]:
+    return {
+        "cpu_cores": cost.cpu_milli / 1000,
+        "memory_gb": round(cost.memory_mib / 1024, 3),
+        "network_mbps": cost.network_kbps / 1000,
+    }
 
 
 def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
-    held = ledger.total(
-        one.status.reservation
-        for one in active
-        if one.spec.cluster == each.name
-        and one.metadata.namespace == each.metadata.namespace
-        and one.status.reservation is not None
-    )
     return {
         "cluster": each.name,
+        "namespace": each.namespace,
         "capacity": each.spec.capacity,
         "target": sums.targets(each.spec),
-        "reserved": held,
+        "reserved": _reserved(active),
     }
+
+
+def _namespaces(clusters: list[tuple[Cluster, list[Simulation]]]) -> list[dict[str, Any]]:
+    """Return what the runs of each namespace hold, on whichever of its clusters."""
+    runs: dict[str, list[Simulation]] = {}
+    for cluster, active in clusters:
+        runs.setdefault(cluster.namespace, []).extend(active)
+    return [
+        {"namespace": name, "running": len(active), "reserved": _reserved(active)}
+        for name, active in sorted(runs.items())
+    ]
+
+
+def _reserved(active: list[Simulation]) -> Amounts:
+    held = [each.status.reservation for each in active]
+    return ledger.total(each for each in held if each is not None)
 
 
 def _frame(name: str, data: Any) -> bytes:

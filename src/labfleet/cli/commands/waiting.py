@@ -25,7 +25,7 @@ _ENDS = {
     "Session": TERMINAL,
     "Worker": {"TERMINATED", "FAILED"},
     "Pool": {"TERMINATED", "FAILED"},
-    "Simulation": {"DENIED", "COMPLETED", "EXPIRED"},
+    "Simulation": {"DENIED", "COMPLETED", "FAILED", "CANCELLED", "EXPIRED"},
 }
 READY_PHASE = {"Session": "READY", "Worker": "READY", "Pool": "READY"}
 
@@ -79,13 +79,13 @@ def parse(text: str) -> WaitTarget:
 
 def check(wish: WaitTarget, kind: str) -> None:
     """Refuse a phase that the kind never has: waiting for it would only time out."""
-    from labfleet.resources import cluster, pool, session, worker
+    from labfleet.resources import pool, session, simulation, worker
 
     phases: dict[str, type[enum.StrEnum]] = {
         "Worker": worker.WorkerPhase,
         "Session": session.SessionPhase,
         "Pool": pool.PoolPhase,
-        "Simulation": cluster.SimulationPhase,
+        "Simulation": simulation.SimulationPhase,
     }
     known = phases.get(kind)
     if wish.what == "phase" and known is not None and wish.value not in set(known):

@@ -1,18 +1,18 @@
 """Decides whether a simulation may start on a cluster now, by upstream 004's sum rule.
 
-Pure. Declared costs, integer targets, one answer with named shortages. With predicted costs only
-the input would change, not this rule.
+Pure. Whole amounts, integer targets, one answer with named shortages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
-from labfleet.decisions import ledger, wording
-from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation, Shortage
+from labfleet.decisions import wording
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage
 from labfleet.resources.cluster import ClusterSpec
 from labfleet.resources.decision import Decision, Verdict
+
+FITS, NEVER_FITS, NO_ROOM = "Fits", "NeverFits", "NoCapacityAvailable"
 
 
 def targets(spec: ClusterSpec) -> Amounts:
@@ -38,26 +38,25 @@ def admit(
     *,
     cluster: str,
     target: Amounts,
-    active: Sequence[Reservation],
+    current: Amounts,
     now: datetime,
     revision: int = 0,
 ) -> Decision:
     """Return approved iff current + cost <= target in every dimension, else denied.
 
-    Current is what the active reservations hold now or later (facts/upstream.md#gate).
+    Current is what all runs hold that were not seen to end (facts/upstream.md#gate).
     Dimensions without a target are checked only if the cost names them.
     """
-    current = ledger.peak(active, now, None)
     short = _short(cost, target, current)
     needs = f"needs {wording.amounts(cost)}"
     if not short:
-        reason, message = "Fits", f"{needs}; approved on {cluster}"
+        reason, message = FITS, f"{needs}; approved on {cluster}"
     elif _short(cost, target, Amounts()):
-        reason = "NeverFits"
+        reason = NEVER_FITS
         lack = wording.short(_short(cost, target, Amounts()))
         message = f"{needs}; {cluster} is short {lack} even when nothing runs on it"
     else:
-        reason = "NoCapacityAvailable"
+        reason = NO_ROOM
         message = f"{needs}; {cluster} is short {wording.short(short)}; ask again later"
     return Decision(
         outcome="denied" if short else "approved",

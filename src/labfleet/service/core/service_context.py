@@ -25,6 +25,8 @@ from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.resources.fleet_settings import Layer
 from labfleet.service.core.access import Principal
+from labfleet.service.core.asked_runs import AskedRuns
+from labfleet.service.core.awaited import Awaited
 from labfleet.service.core.fleet_settings import SettingsReader
 
 TRIES = 8
@@ -71,7 +73,8 @@ class ServiceContext:
     `variables` says which variable gave a value of it; `defaults` is what new objects of a kind
     get where their spec leaves it out. `health`, `clock_check`, `secrets_check` and
     `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
-    leads; None where nobody watches. `aside` runs what would hold up the loop.
+    leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
+    simulations that wait in this process for their decision, `awaited` callers who wait for one.
     """
 
     objects: Objects
@@ -92,9 +95,12 @@ class ServiceContext:
     secrets_check: SecretsCheck | None = None
     leaders: LeaderWatch | None = None
     aside: Aside = field(default_factory=Here)
+    asked: AskedRuns = field(default_factory=AskedRuns)
     settings: SettingsReader = field(init=False)
+    awaited: Awaited = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "awaited", Awaited(self.cache))
         reader = SettingsReader(self.cache, self.environment, self.variables)
         object.__setattr__(self, "settings", reader)
 

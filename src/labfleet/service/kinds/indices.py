@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 from labfleet.engine.index import Index
 from labfleet.resources import conditions, refs
-from labfleet.resources.cluster import Simulation, SimulationPhase
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.core.kind_table import TABLE
@@ -237,14 +237,20 @@ def _namespace_of(obj: Resource) -> Iterable[str]:
 
 
 def _holding(simulation: Simulation) -> Iterable[str]:
-    if simulation.status.phase is not SimulationPhase.APPROVED:
+    if simulation.status.phase not in HOLDING:
+        return ()
+    return (refs.cluster_of(simulation).key.path,)
+
+
+def _queued(simulation: Simulation) -> Iterable[str]:
+    if simulation.status.phase is not SimulationPhase.QUEUED:
         return ()
     return (refs.cluster_of(simulation).key.path,)
 
 
 def _simulation_ended(simulation: Simulation) -> Iterable[date]:
     at = simulation.status.completed_at or simulation.status.decided_at
-    over = simulation.status.phase is not SimulationPhase.APPROVED
+    over = simulation.status.phase not in OPEN
     return (at.date(),) if over and at is not None else ()
 
 
@@ -253,9 +259,11 @@ POOLS_GROWING = Index(Pool, "growing", _growing)
 POOLS_OF_TEMPLATE = Index(Pool, "template", _template_of)
 POOLS_IN = Index(Pool, "namespace", _namespace_of)
 SIMULATIONS_HOLDING = Index(Simulation, "holding", _holding)
-"""By cluster the approved ones: only they hold capacity."""
+"""By cluster the approved and running ones: only they hold capacity."""
+SIMULATIONS_QUEUED = Index(Simulation, "queued", _queued)
+"""By cluster those that nobody has decided yet, or that wait for room."""
 SIMULATIONS_ENDED = Index(Simulation, "ended", _simulation_ended)
-"""By the day (UTC) on which they completed, expired or were denied."""
+"""By the day (UTC) on which they ended or were denied."""
 
 # --- filters of lists ----------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ import msgspec
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, quantity
 from labfleet.resources import meta, providers
-from labfleet.resources.cluster import Cluster, Simulation, SimulationPhase
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.machine import Machine, plain_fingerprint
 from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase, ScalingPolicy
+from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
@@ -169,15 +170,17 @@ async def delete_cluster(services: ServiceContext, caller: Caller, old: Cluster)
     del caller
     revision = await services.fresh()
     users = [each.name for each in services.cache.by(indices.SIMULATIONS_HOLDING, old.key.path)]
-    in_use(old.name, "cluster", "approved simulations", users)
+    users += [each.name for each in services.cache.by(indices.SIMULATIONS_QUEUED, old.key.path)]
+    in_use(old.name, "cluster", "simulations", users)
     return Admitted(old, (ledger_rows.untouched(ledger_rows.of(old.key), revision),))
 
 
 async def delete_simulation(services: ServiceContext, caller: Caller, old: Simulation) -> Admitted:
     """Refuse to delete a simulation that holds capacity."""
     del services, caller
-    if old.status.phase is SimulationPhase.APPROVED:
-        message = f"simulation {old.name!r} holds capacity; report its end first"
+    if old.status.phase in OPEN:
+        what = "waits" if old.status.phase is SimulationPhase.QUEUED else "holds capacity"
+        message = f"simulation {old.name!r} {what}; report its end first"
         raise Refused(message, reason="InUse")
     return Admitted(old)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labfleet.resources.cluster import Simulation, SimulationPhase
+from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
@@ -17,7 +17,7 @@ class SimulationEvent(EventType):
 
     STATUS_CHANGED = (
         "simulation.status.changed",
-        "a simulation was approved, denied, completed or expired",
+        "a simulation was queued, approved, denied, or began or ended its run",
     )
 
 
@@ -30,21 +30,35 @@ def of_simulation(obj: Simulation) -> Explanation:
     """Return why a simulation was approved or denied, and until when it holds capacity."""
     status = obj.status
     deadline, waits = None, []
-    if status.phase is SimulationPhase.APPROVED:
+    if status.phase is SimulationPhase.QUEUED:
+        waits.append("room on its cluster" if status.decision else "its decision")
+    elif status.take_up_by is not None:
+        waits.append("its caller to take the approval up")
+        deadline = Deadline(at=status.take_up_by, what="the approval is given back")
+    elif status.phase in HOLDING:
         waits.append("the caller to report its end")
         if status.reservation is not None and status.reservation.end is not None:
             deadline = Deadline(at=status.reservation.end, what="the approval expires")
     return made(
         obj,
         phase=status.phase,
-        since=status.completed_at or status.decided_at,
-        why="" if status.decision is None else status.decision.message,
+        since=status.completed_at or status.started_at or status.decided_at or status.asked_at,
+        why=_why(obj),
         conditions=status.conditions,
         decision=status.decision,
         waits=waits,
         deadline=deadline,
         where=f" on cluster {obj.spec.cluster}",
     )
+
+
+def _why(obj: Simulation) -> str:
+    """Return the decision's sentence, what it was made from, and what was done since."""
+    status = obj.status
+    said = [] if status.decision is None else [status.decision.message]
+    if status.prediction is not None:
+        said += [each.sentence for each in status.prediction.forecasts if each.sentence]
+    return "; ".join([*said, *([status.note] if status.note else [])])
 
 
 def _changed(old: Simulation, new: Simulation) -> Iterator[Change]:
@@ -61,5 +75,9 @@ RULES = KindRules(
     explain=_explain,
     event_types=SimulationEvent,
     changed=_changed,
-    indices=(indices.SIMULATIONS_HOLDING, indices.SIMULATIONS_ENDED),
+    indices=(
+        indices.SIMULATIONS_HOLDING,
+        indices.SIMULATIONS_QUEUED,
+        indices.SIMULATIONS_ENDED,
+    ),
 )

@@ -1,39 +1,58 @@
-"""Admission of simulations to clusters: request, report the end, expire unreported ones.
+"""Admission of simulations: ask, take up, report life and end, end what nobody reports.
 
-The answer is recorded as a Simulation in the commit that holds its capacity; the cluster's
-ledger row serialises concurrent requests (upstream 004, in a reduced form).
+Who decides is in `deciding`: here a request joins the line of this process or, when the decider
+is elsewhere, is stored as QUEUED and waited for (upstream 004, facts/upstream.md#gate).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from labfleet.decisions.admission import sums
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Reservation
-from labfleet.resources.cluster import (
-    Cluster,
+from labfleet.resources.history import FIGURES, Use
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.simulation import (
+    HOLDING,
+    OPEN,
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
 )
-from labfleet.resources.kinds import KINDS
-from labfleet.resources.meta import Metadata
-from labfleet.service.core import access, idempotency, intake, ledger_rows, lookup
+from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.access import Role
-from labfleet.service.core.service_context import Caller, ServiceContext, retried
+from labfleet.service.core.asked_runs import Asked
+from labfleet.service.core.idempotency import Memo
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import indices
-from labfleet.service.kinds.admitted import referred, with_status
+from labfleet.service.kinds.admitted import with_status
+from labfleet.service.verbs.deciding import named
 
-GRACE = timedelta(minutes=10)
 PARAMS_BYTES = 64 * 1024
-_FIELDS = ("cluster", "params", "cost", "durationSeconds", "owner")
+LEASES = 3
+"""How many of a run's `ttlSeconds` may pass without a report before it counts as lost."""
+RECORDED = 2
+"""A report is written when fewer than so many of them are left: not each one is an event."""
+PRIORITY_OF_RUNNERS = 100
+"""The greatest priority that a caller of role runner may ask for."""
+ENDS = {
+    "completed": SimulationPhase.COMPLETED,
+    "failed": SimulationPhase.FAILED,
+    "cancelled": SimulationPhase.CANCELLED,
+}
+"""How a caller may say that its run ended, and the phase that follows."""
+_FIELDS = (
+    "cluster", "params", "family", "cost", "durationSeconds", "owner", "queue", "priority",
+    "ttlSeconds",
+)  # fmt: skip
+_KIND = KINDS["Simulation"]
 
 
 async def request_run(
@@ -46,8 +65,10 @@ async def request_run(
 ) -> Simulation:
     """Decide whether a simulation may run now; the answer is in its status.
 
-    `body` has the fields of a Simulation's spec. An approved one holds its cost until its end
-    is reported, at most for its duration and a grace. A denied one is kept as a record.
+    `body` has the fields of a Simulation's spec. An approved one holds what it needs until its end
+    is reported, at most for its duration and a grace. A denied one is kept as a record; one with a
+    queue waits in it. The same key gives the same answer. Temporary (reason Undecided) when nobody
+    has decided in time: the same key finds the answer later.
     """
     access.demand(caller.principal, "admit", "Simulation")
     unknown = [name for name in body if name not in _FIELDS]
@@ -56,54 +77,65 @@ async def request_run(
         raise intake.invalid((first[:64], f"unknown key{intake.hint(first[:64], list(_FIELDS))}"))
     found = idempotency.memo(caller, key, "request_run", namespace, body)
     if found is not None:
-        before = await idempotency.replayed(services, found, "Simulation")
-        if isinstance(before, Simulation):
+        before = await _answered(services, found)
+        if before is not None:
             return before
     spec = _spec(caller, body)
-
-    async def attempt() -> Simulation:
-        revision = await services.fresh()
-        cluster = await referred(services, Cluster, spec.cluster, namespace, "cluster")
-        made = _decided(services, spec, cluster, revision, namespace)
-        row = ledger_rows.of(cluster.key)
-        held = made.status.reservation is not None
-        conditions: tuple[stores.Precondition, ...] = (
-            stores.AtRevision(cluster.key, cluster.revision),
-        )
-        writes: tuple[stores.Write, ...] = ()
-        if held:
-            conditions = (*conditions, ledger_rows.untouched(row, revision))
-            writes = (ledger_rows.touch(row),)
-        if found is not None:
-            writes = (*writes, found.write(services, made))
-        reason = "Approved" if held else "Denied"
-        try:
-            _, stored = await services.objects.save(
-                made, cause=services.cause(caller, reason), preconditions=conditions, writes=writes
-            )
-        except errors.Conflict:
-            again = found and await idempotency.replayed(services, found, "Simulation")
-            if isinstance(again, Simulation):
-                return again
-            raise
-        return stored[0]  # type: ignore[return-value]  # save returns what it was given
-
-    async with services.locks.of(ledger_rows.row("Cluster", spec.cluster, namespace)):
-        return await retried(attempt)
+    if services.asked.served:
+        return await _decided_here(services, caller, spec, namespace, found)
+    return await _decided_elsewhere(services, caller, spec, namespace, found)
 
 
 async def simulation_complete(
+    services: ServiceContext,
+    caller: Caller,
+    simulation_id: str,
+    namespace: str,
+    *,
+    status: str = "completed",
+    observed: Mapping[str, Any] | None = None,
+) -> Simulation:
+    """Release a simulation's capacity; repeating it is no error; Gone for an unknown id.
+
+    `status` is one of ENDS. `observed` is what the run used, by its caller's word. A run whose
+    approval has expired stays so, and what was observed of it is kept all the same.
+    """
+    access.demand(caller.principal, "admit", "Simulation")
+    phase = ENDS.get(status)
+    if phase is None:
+        raise intake.invalid(("status", f"must be one of {', '.join(ENDS)}"))
+    return await _ended(
+        services, caller, simulation_id, namespace, phase, observed=used(observed or {})
+    )
+
+
+async def simulation_heartbeat(
     services: ServiceContext, caller: Caller, simulation_id: str, namespace: str
 ) -> Simulation:
-    """Release a simulation's capacity; repeating it is no error; Gone for an unknown id."""
+    """Note that a simulation's caller lives; its first report takes an approval up.
+
+    Refused (reason NotApproved) for one that waits or is over: its caller must not go on.
+    """
     access.demand(caller.principal, "admit", "Simulation")
-    return await _ended(services, caller, simulation_id, namespace, SimulationPhase.COMPLETED)
+
+    async def attempt() -> Simulation:
+        old = await lookup.found(services, caller, Simulation, simulation_id, namespace)
+        if old.status.phase not in HOLDING:
+            message = f"simulation {old.name!r} is {old.status.phase}, it holds nothing"
+            raise Refused(message, reason="NotApproved")
+        new = _alive(old, services.clock.now(), services.settings.now().admission.grace_seconds)
+        if new is old:
+            return old
+        _, stored = await services.objects.save(new, cause=services.cause(caller, "Alive"))
+        return stored[0]  # type: ignore[return-value]  # save returns what it was given
+
+    return await retried(attempt)
 
 
 async def expire(
     services: ServiceContext, caller: Caller, fence: stores.Fence | None = None
 ) -> int:
-    """End every approval whose duration and grace are over; return how many.
+    """End every approval that is over, was not taken up or whose caller is lost; return how many.
 
     Otherwise a caller that died would hold capacity for ever. A controller calls this.
     """
@@ -116,12 +148,219 @@ async def expire(
         for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
     ]
     for each in sorted(holding, key=lambda each: each.key):
-        held = each.status.reservation
-        if held is not None and held.end is not None and held.end <= now:
+        why = _expired(each, now)
+        if why is not None:
             phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
-            await _ended(services, caller, each.name, space, phase, fence=fence)
+            await _ended(services, caller, each.name, space, phase, fence=fence, note=why)
             count += 1
     return count
+
+
+def used(observed: Mapping[str, Any]) -> dict[str, Use]:
+    """Return what a caller says its run used; Invalid for what cannot be.
+
+    A number is a peak; a mapping may give peak, mean, median and p95. Keys are those of
+    `history.FIGURES` in camelCase, or upstream 004's peak_cpu_delta, peak_memory_delta (cores and
+    GiB) and peak_network_delta (Mbit/s).
+    """
+    found: dict[str, Use] = {}
+    for key, value in observed.items():
+        name, factor = _figure(str(key))
+        if isinstance(value, Mapping):
+            given = {str(part): _number(f"observed.{key}.{part}", each) * factor
+                     for part, each in value.items()}  # fmt: skip
+            found[name] = intake.record(Use, given)
+        else:
+            found[name] = Use(peak=_number(f"observed.{key}", value) * factor)
+    return found
+
+
+_UPSTREAM = {
+    "peak_cpu_delta": ("cpu_milli", 1000.0),
+    "peak_memory_delta": ("memory_mib", 1024.0),
+    "peak_network_delta": ("network_out_kbps", 1000.0),
+}
+_MOST = 2.0**50
+
+
+def _figure(key: str) -> tuple[str, float]:
+    """Return the figure of history.FIGURES that a key means, and the factor to its unit."""
+    if key in _UPSTREAM:
+        return _UPSTREAM[key]
+    plain = "".join(f"_{each.lower()}" if each.isupper() else each for each in key)
+    if plain in FIGURES:
+        return plain, 1.0
+    known = [*_UPSTREAM, *FIGURES]
+    raise intake.invalid((f"observed.{key[:64]}", f"unknown key{intake.hint(key[:64], known)}"))
+
+
+def _number(where: str, value: object) -> float:
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    if not real or not 0 <= float(value) <= _MOST:  # type: ignore[arg-type]  # a number, by `real`
+        raise intake.invalid((where, "must be a number from 0 on"))
+    return float(value)  # type: ignore[arg-type]  # a number, by `real`
+
+
+# --- asking --------------------------------------------------------------------------------
+
+
+async def _decided_here(
+    services: ServiceContext,
+    caller: Caller,
+    spec: SimulationSpec,
+    namespace: str,
+    memo: Memo | None,
+) -> Simulation:
+    """Return the decision of this process's decider."""
+    twin = None if memo is None else services.asked.under(memo.key)
+    if twin is not None and memo is not None:
+        if twin.digest != memo.digest:
+            message = "the idempotency key was used for another request"
+            raise Refused(message, reason="IdempotencyKeyReused")
+        answer = twin.answer
+    else:
+        answer = services.asked.submit(
+            Asked(
+                spec=spec,
+                namespace=namespace,
+                actor=caller.principal.name,
+                request_id=caller.request_id,
+                key=None if memo is None else memo.key,
+                digest="" if memo is None else memo.digest,
+            )
+        )
+    seconds = services.settings.now().admission.answer_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            # Shielded: the decision is made whether or not this caller still waits for it.
+            return await asyncio.shield(answer)
+    except TimeoutError:
+        raise _undecided(seconds) from None
+    except errors.Conflict:
+        before = None if memo is None else await _answered(services, memo)
+        if before is None:
+            raise
+        return before
+
+
+async def _decided_elsewhere(
+    services: ServiceContext,
+    caller: Caller,
+    spec: SimulationSpec,
+    namespace: str,
+    memo: Memo | None,
+) -> Simulation:
+    """Store the request for the decider of another process and wait for its decision."""
+    status = SimulationStatus(asked_at=services.clock.now(), observed_generation=1)
+    made = Simulation(metadata=named(services, namespace), spec=spec, status=status)
+    writes = () if memo is None else (memo.write(services, made),)
+    try:
+        revision, _ = await services.objects.save(
+            made, cause=services.cause(caller, "Asked"), writes=writes
+        )
+    except errors.Conflict:
+        before = None if memo is None else await _answered(services, memo)
+        if before is None:
+            raise
+        return before
+    await services.reached(revision)
+    return await _awaited(services, caller, made, keyed=memo is not None)
+
+
+async def _awaited(
+    services: ServiceContext, caller: Caller, made: Simulation, *, keyed: bool
+) -> Simulation:
+    """Return a stored request once it is decided; without a key it is withdrawn when it is not."""
+    seconds = float(services.settings.now().admission.answer_seconds)
+    found = await services.awaited.settled(_KIND, made.key, seconds)
+    decided = isinstance(found, Simulation) and found.status.decision is not None
+    if decided and isinstance(found, Simulation):
+        return found
+    if not keyed:
+        left = await _ended(
+            services, caller, made.name, made.namespace, SimulationPhase.CANCELLED,
+            note="nobody had decided when its caller had to be answered", undecided=True,
+        )  # fmt: skip
+        if left.status.decision is not None:
+            return left
+    raise _undecided(seconds)
+
+
+async def _answered(services: ServiceContext, memo: Memo) -> Simulation | None:
+    """Return the decision under a key as it was made; None when the request is new.
+
+    One that is stored and not decided yet is waited for.
+    """
+    before = await idempotency.replayed(services, memo, "Simulation")
+    if not isinstance(before, Simulation) or before.status.decision is not None:
+        return before if isinstance(before, Simulation) else None
+    found = await services.objects.get(Simulation, before.name, before.namespace)
+    if found is None:
+        return before
+    if found.status.decision is not None:
+        return found
+    seconds = float(services.settings.now().admission.answer_seconds)
+    now = await services.awaited.settled(_KIND, found.key, seconds)
+    if isinstance(now, Simulation) and now.status.decision is not None:
+        return now
+    raise _undecided(seconds)
+
+
+def _undecided(seconds: float) -> errors.Temporary:
+    message = f"nobody decided within {seconds:g} s; ask again with the same key"
+    return errors.Temporary(message, reason="Undecided", retry_after=2)
+
+
+def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
+    raw = intake.shaped(_KIND, {"metadata": {"name": "x"}, "spec": dict(body)})
+    spec = intake.typed(_KIND, raw).spec
+    assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
+    if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
+        raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
+    who = caller.principal
+    if who.role is Role.RUNNER:
+        if spec.owner not in {"", who.name}:
+            raise intake.invalid(("owner", "you can ask for yourself only"))
+        if spec.priority > PRIORITY_OF_RUNNERS:
+            raise intake.invalid(("priority", f"at most {PRIORITY_OF_RUNNERS} for your role"))
+    return msgspec.structs.replace(spec, owner=spec.owner or who.name)
+
+
+# --- life and end --------------------------------------------------------------------------
+
+
+def _alive(old: Simulation, now: datetime, grace: int) -> Simulation:
+    """Return the run after a report of its caller, or the same one when nothing is worth writing."""
+    status, ttl = old.status, old.spec.ttl_seconds
+    changes: dict[str, object] = {}
+    if status.phase is SimulationPhase.APPROVED:
+        changes = {"phase": SimulationPhase.RUNNING, "started_at": now, "take_up_by": None}
+    if ttl is not None:
+        left = status.lease_until
+        if left is None or left < now + RECORDED * timedelta(seconds=ttl):
+            changes["lease_until"] = now + LEASES * timedelta(seconds=ttl)
+    held = status.reservation
+    if held is not None and held.end is not None and held.end < now + timedelta(seconds=grace):
+        # It lives past what it asked for: it is given more time, not cut off.
+        changes["reservation"] = _longer(held, now, grace)
+        changes["note"] = "runs longer than expected; its caller reports that it lives"
+    return with_status(old, **changes) if changes else old
+
+
+def _longer(held: Reservation, now: datetime, grace: int) -> Reservation:
+    return msgspec.structs.replace(held, end=now + timedelta(seconds=2 * grace))
+
+
+def _expired(each: Simulation, now: datetime) -> str | None:
+    """Return why an approval is over without a report; None when it is not."""
+    status = each.status
+    held = status.reservation
+    if status.take_up_by is not None and status.take_up_by <= now:
+        return "its caller did not take the approval up in time"
+    if status.lease_until is not None and status.lease_until <= now:
+        return "its caller no longer reported that it lives"
+    over = held is not None and held.end is not None and held.end <= now
+    return "its end was not reported in time" if over else None
 
 
 async def _ended(
@@ -132,62 +371,40 @@ async def _ended(
     phase: SimulationPhase,
     *,
     fence: stores.Fence | None = None,
+    note: str = "",
+    observed: Mapping[str, Use] | None = None,
+    undecided: bool = False,
 ) -> Simulation:
+    """End a run that is not over; `undecided` leaves one alone that somebody has decided."""
+
     async def attempt() -> Simulation:
         old = await lookup.found(services, caller, Simulation, name, namespace)
-        if old.status.phase is not SimulationPhase.APPROVED:
+        status, late = old.status, old.status.phase is SimulationPhase.EXPIRED
+        if late and observed and not status.observed:
+            new = with_status(old, observed=dict(observed))
+        elif status.phase not in OPEN or (undecided and status.decision is not None):
             return old
-        new = with_status(old, phase=phase, reservation=None, completed_at=services.clock.now())
-        reason = "Completed" if phase is SimulationPhase.COMPLETED else "ApprovalExpired"
+        else:
+            new = with_status(
+                old,
+                phase=phase,
+                reservation=None,
+                completed_at=services.clock.now(),
+                take_up_by=None,
+                lease_until=None,
+                observed=dict(observed or {}),
+                note=note or status.note,
+            )
         _, stored = await services.objects.save(
-            new, cause=services.cause(caller, reason), fence=fence
+            new, cause=services.cause(caller, _CAUSES.get(phase, "Completed")), fence=fence
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
 
 
-def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
-    raw = intake.shaped(KINDS["Simulation"], {"metadata": {"name": "x"}, "spec": dict(body)})
-    spec = intake.typed(KINDS["Simulation"], raw).spec
-    assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
-    if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
-        raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
-    who = caller.principal
-    if who.role is Role.RUNNER and spec.owner not in {"", who.name}:
-        raise intake.invalid(("owner", "you can ask for yourself only"))
-    return msgspec.structs.replace(spec, owner=spec.owner or who.name)
-
-
-def _decided(
-    services: ServiceContext, spec: SimulationSpec, cluster: Cluster, revision: int, namespace: str
-) -> Simulation:
-    now, uid = services.clock.now(), services.ids.uid()
-    name = f"sim-{uid.replace('-', '')[:20]}"
-    holding = [
-        each.status.reservation
-        for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
-        if each.status.reservation is not None
-    ]
-    decision = sums.admit(
-        spec.cost,
-        cluster=cluster.name,
-        target=sums.targets(cluster.spec),
-        active=holding,
-        now=now,
-        revision=revision,
-    )
-    approved = decision.outcome == "approved"
-    end = now + timedelta(seconds=spec.duration_seconds) + GRACE
-    held = Reservation(holder=name, amounts=spec.cost, start=now, end=end)
-    status = SimulationStatus(
-        phase=SimulationPhase.APPROVED if approved else SimulationPhase.DENIED,
-        decision=decision,
-        reservation=held if approved else None,
-        decided_at=now,
-        observed_generation=1,
-    )
-    metadata = Metadata(
-        name=name, namespace=namespace, uid=uid, generation=1, creation_timestamp=now
-    )
-    return Simulation(metadata=metadata, spec=spec, status=status)
+_CAUSES = {
+    SimulationPhase.EXPIRED: "ApprovalExpired",
+    SimulationPhase.FAILED: "Failed",
+    SimulationPhase.CANCELLED: "Cancelled",
+}

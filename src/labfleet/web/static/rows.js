@@ -101,7 +101,7 @@ function targets(spec) {
  */
 function holderOf({ kind, spec, status }, over) {
   if (kind === "Session") return over ? null : status.worker ?? null;
-  if (kind === "Simulation") return status.phase === "APPROVED" ? spec.cluster ?? null : null;
+  if (kind === "Simulation") return status.reservation ? spec.cluster ?? null : null;
   return null;
 }
 
