@@ -74,6 +74,7 @@ class World:
     clock: HandClock
     ids: CountingIds
     listeners: list[asyncio.Task[None]] = field(default_factory=list)
+    decides: asyncio.Event = field(default_factory=asyncio.Event)
 
     def follow(self, listener: Any) -> None:
         """Run a feed for one more listener."""
@@ -109,13 +110,14 @@ class World:
         return stored[0]
 
 
-async def deciding(services: ServiceContext) -> None:
-    """Decide on simulations as the leading process does, here without a lease."""
-    decider, wanted = Decider(services), asyncio.Event()
-    services.asked.serve(wanted.set, lambda: True)
-    services.cache.on_change(Simulation, lambda *_: wanted.set())
+async def deciding(world: World) -> None:
+    """Decide on simulations as the leading process does, while `decides` is set; without a lease."""
+    decider, wanted = Decider(world.services), asyncio.Event()
+    world.services.asked.serve(wanted.set, lambda: True)
+    world.services.cache.on_change(Simulation, lambda *_: wanted.set())
     while True:
         await wanted.wait()
+        await world.decides.wait()
         wanted.clear()
         while await decider.round(None):
             pass
@@ -137,7 +139,8 @@ async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> Asy
     )
     made.follow(cache)
     await cache.ready()
-    made.listeners.append(asyncio.get_running_loop().create_task(deciding(made.services)))
+    made.listeners.append(asyncio.get_running_loop().create_task(deciding(made)))
+    made.decides.set()
     await asyncio.sleep(0)
     try:
         yield made

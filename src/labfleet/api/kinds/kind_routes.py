@@ -59,6 +59,12 @@ Tag = Annotated[
 Handler = Callable[..., Awaitable[dict[str, Any]]]
 ANY_KIND = ("phase", "owner", "worker", "pool", "definition", "cluster")
 """Filters that the list of every kind takes; one that the kind does not declare is refused."""
+Wait = Annotated[
+    int,
+    QueryParameter(
+        name="wait", ge=0, le=60, description="Seconds to wait while it is not decided yet."
+    ),
+]
 Version = Annotated[
     str | None, QueryParameter(name="resourceVersion", description="Only if still at this version.")
 ]
@@ -181,9 +187,11 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
         path, f"Read {row.one}",
         name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
     )  # fmt: skip
-    async def get(who: Caller, name: Name, namespace: Namespace = "default") -> Resource:
+    async def get(
+        who: Caller, name: Name, namespace: Namespace = "default", wait: Wait = 0
+    ) -> Resource:
         """Return the object of this name as it is now: what people want and what was observed."""
-        return await objects.get(services, who, row, name, namespace)
+        return await objects.get(services, who, row, name, namespace, wait=wait)
 
     @made.get(
         f"{path}/events", "What happened to it, newest first",

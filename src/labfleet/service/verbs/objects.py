@@ -29,11 +29,19 @@ R = TypeVar("R", bound=Resource)
 
 
 async def get(
-    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str
+    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, wait: int = 0
 ) -> Resource:
-    """Return the object; raise Gone when there is none or the caller may not see it."""
+    """Return the object; raise Gone when there is none or the caller may not see it.
+
+    `wait` is for how many machine seconds a reader waits while its phase is one of the kind's
+    `waiting` ones; then it is returned as it is.
+    """
     access.demand(caller.principal, "read", row.name)
     found = await _seen(services, caller, row, name, namespace)
+    if wait and found.status.phase in row.waiting:
+        await services.reached(found.revision)
+        await services.awaited.settled(row, found.key, wait)
+        found = await _seen(services, caller, row, name, namespace)
     show = TABLE[row.name].shown
     if show is None:
         return found

@@ -1,0 +1,213 @@
+"""The decider: one answer for each request, whoever asks where, and whatever breaks on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import msgspec
+import pytest
+from fleet_world import ADMIN, World, who
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.decisions.admission.held import Held
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.simulation import SimulationPhase
+from labfleet.service.verbs import admission, objects
+from labfleet.service.verbs.deciding import Decider
+
+PROGRAM = who("runner", "runner")
+RUN = {"cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
+FENCE = stores.Fence("scheduler", 1)
+
+
+async def ask(world: World, key: str | None = None, **body):
+    return await admission.request_run(
+        world.services, PROGRAM, {**RUN, **body}, key=key, namespace="default"
+    )
+
+
+def elsewhere(world: World) -> None:
+    """Close this process's line: the decider is in another process."""
+    world.services.asked.serve(lambda: None, lambda: False)
+
+
+async def impatient(world: World) -> None:
+    """Let callers wait for a second only."""
+    body = {"spec": {"admission": {"answerSeconds": 1}}}
+    await objects.patch(
+        world.services, ADMIN, KINDS["Settings"], "fleet", body, namespace="default"
+    )
+    await world.services.fresh()
+
+
+async def cluster(world: World, cpu: int = 10) -> None:
+    await world.make("Cluster", "default", {"capacity": {"cpu": cpu, "memory": "100Gi"}})
+    await world.services.fresh()
+
+
+runs = st.tuples(st.integers(0, 6), st.integers(0, 1000), st.booleans())
+
+
+@given(st.lists(runs, max_size=40))
+def test_what_is_kept_up_is_what_would_be_counted_anew(steps):
+    """Whatever comes and goes in whatever order, the sums are those of the live runs."""
+    kept, live = Held(), dict[str, Amounts]()
+    for number, amount, comes in steps:
+        uid = str(number)
+        if comes:
+            live[uid] = Amounts(cpu_milli=amount, memory_mib=2 * amount)
+            kept.put(uid, live[uid])
+        else:
+            live.pop(uid, None)
+            kept.drop(uid)
+        anew = Held(live.items())
+        assert (kept.total, set(kept)) == (anew.total, set(anew))
+
+
+@pytest.mark.asyncio
+async def test_a_request_of_another_process_is_stored_and_decided(world: World):
+    """The leader decides what lies in the store; the caller gets the decision, kept once."""
+    await cluster(world, cpu=2)
+    elsewhere(world)
+    made = await asyncio.gather(*(ask(world) for _ in range(3)))
+    assert sorted(each.status.phase for each in made) == ["APPROVED", "DENIED", "DENIED"]
+    assert all(each.status.decision is not None for each in made)
+
+
+@pytest.mark.asyncio
+async def test_a_caller_that_nobody_answers_gets_one_answer_later(world: World):
+    """Without a decider in time it is 503; the same key later gives the one decision."""
+    await cluster(world)
+    await impatient(world)
+    elsewhere(world)
+    world.decides.clear()
+    with pytest.raises(errors.Temporary, match="ask again"):
+        await ask(world, key="k")
+    with pytest.raises(errors.Temporary, match="ask again"):
+        await ask(world)
+    world.decides.set()
+    made = await ask(world, key="k")
+    assert made.status.phase is SimulationPhase.APPROVED
+    again = await ask(world, key="k")
+    assert again.name == made.name
+    found = world.services.cache.all(type(made))
+    # The one without a key was withdrawn, since nobody could ever have learned of its approval.
+    assert sorted(each.status.phase for each in found) == ["APPROVED", "CANCELLED"]
+
+
+@pytest.mark.asyncio
+async def test_a_decision_whose_answer_is_lost_is_found_again(world: World):
+    """Killed between commit and reply: the same key gives the decision, and it counts once."""
+    await cluster(world, cpu=2)
+    caller = asyncio.create_task(ask(world, key="k"))
+    while not len(world.services.asked):
+        await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    made = await ask(world, key="k")
+    assert made.status.phase is SimulationPhase.APPROVED
+    assert (await ask(world)).status.phase is SimulationPhase.DENIED
+
+
+class Broken:
+    """A store whose commits fail as told, before or after they happened."""
+
+    def __init__(self, store: stores.ObjectStore, problem: Exception, *, after: bool) -> None:
+        self._store, self._problem, self._after = store, problem, after
+
+    def __getattr__(self, name: str):
+        return getattr(self._store, name)
+
+    async def commit(self, commit: stores.Commit) -> stores.Committed:
+        if self._after:
+            await self._store.commit(commit)
+        raise self._problem
+
+
+@pytest.mark.parametrize(
+    ("problem", "happened"),
+    [
+        (errors.Ambiguous("lost"), True),
+        (errors.Ambiguous("lost"), False),
+        (errors.Unreachable("away"), False),
+    ],
+)
+@pytest.mark.asyncio
+async def test_a_commit_in_doubt_is_looked_up_and_counted_once(world: World, problem, happened):
+    """What happened is answered, what did not is refused; neither is counted twice or lost."""
+    await cluster(world, cpu=2)
+    kept = world.services.objects
+    sound = kept.store
+    kept.store = Broken(sound, problem, after=happened)
+    if happened:
+        assert (await ask(world)).status.phase is SimulationPhase.APPROVED
+    else:
+        with pytest.raises(type(problem)):
+            await ask(world)
+    kept.store = sound
+    later = (await ask(world)).status.phase
+    assert later is (SimulationPhase.DENIED if happened else SimulationPhase.APPROVED)
+
+
+@pytest.mark.asyncio
+async def test_a_process_that_no_longer_leads_decides_nothing(world: World):
+    """The fence refuses its commits, its callers are asked to come again, nothing is counted."""
+    await cluster(world, cpu=2)
+    world.decides.clear()
+    decider = Decider(world.services)
+    waiting = asyncio.create_task(ask(world))
+    while not len(world.services.asked):
+        await asyncio.sleep(0)
+    with pytest.raises(errors.Fenced):
+        await decider.round(FENCE)
+    with pytest.raises(errors.Temporary, match="ask again"):
+        await waiting
+    world.decides.set()
+    assert (await ask(world)).status.phase is SimulationPhase.APPROVED
+
+
+@pytest.mark.asyncio
+async def test_a_queued_run_gets_room_when_another_ends(world: World):
+    """It waits with its reason, is approved in its turn, and has to be taken up in time."""
+    await cluster(world, cpu=2)
+    first = await ask(world)
+    queued = [await ask(world, queue="default") for _ in range(2)]
+    assert [each.status.phase for each in queued] == ["QUEUED", "QUEUED"]
+    assert queued[0].status.decision.outcome == "waiting"
+    never = await ask(world, queue="default", cost={"cpu": 5})
+    assert (never.status.phase, never.status.decision.reason) == ("DENIED", "NeverFits")
+    await admission.simulation_complete(world.services, PROGRAM, first.name, "default")
+    row = KINDS["Simulation"]
+    second = await world.services.awaited.settled(row, queued[0].key, 2)
+    assert second.status.phase is SimulationPhase.APPROVED
+    assert second.status.take_up_by is not None
+    later = await world.services.objects.get(type(first), queued[1].name, "default")
+    assert later == queued[1]
+    world.clock.instant = second.status.take_up_by + timedelta(seconds=1)
+    assert await admission.expire(world.services, PROGRAM) == 1
+    third = await world.services.awaited.settled(row, queued[1].key, 2)
+    assert third.status.phase is SimulationPhase.APPROVED
+    taken = await admission.simulation_heartbeat(world.services, PROGRAM, third.name, "default")
+    assert (taken.status.phase, taken.status.take_up_by) == ("RUNNING", None)
+
+
+@pytest.mark.asyncio
+async def test_a_changed_target_holds_for_the_next_decision(world: World):
+    """A cluster that shrank since the cache was read is noticed by its revision, not overfilled."""
+    await cluster(world, cpu=10)
+    made = [await ask(world) for _ in range(3)]
+    found = await world.services.objects.get(Cluster, "default", "default")
+    smaller = msgspec.structs.replace(
+        found, spec=msgspec.structs.replace(found.spec, capacity=Amounts(cpu_milli=4000))
+    )
+    await world.services.objects.save(
+        smaller, cause=stores.Cause("ada", world.clock.now(), reason="Changed")
+    )
+    assert len(made) == 3
+    assert (await ask(world, cost={"cpu": 1})).status.phase is SimulationPhase.DENIED
