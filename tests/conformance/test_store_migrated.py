@@ -13,6 +13,7 @@ import pytest
 from store_places import Place, commit, key
 
 from labfleet.interfaces import store as s
+from labfleet.resources.history import Run, RunKind
 from labfleet.stores import postgres_schema, sqlite
 from labfleet.stores.opening import restore
 from labfleet.stores.runners import Threads
@@ -20,6 +21,7 @@ from labfleet.stores.statements import migrations
 
 BEFORE_NAMESPACES = 2
 BEFORE_SAMPLES = 3
+BEFORE_HISTORY = 4
 OBJECTS = (
     ("Worker", "default", "w1", "uid-w1"),
     ("Worker", "exam", "w2", "uid-w2"),
@@ -87,6 +89,22 @@ async def test_a_store_without_samples_gets_a_place_for_them(shared_place: Place
         assert await store.sample_times() == ()
         await store.put_samples([s.SampleRow("exam/w2", "cml", at, "1")])
         assert await store.series_workers() == ("exam/w1", "exam/w2")
+
+
+@pytest.mark.asyncio
+async def test_a_store_without_a_history_begins_one(shared_place: Place) -> None:
+    """The samples stay as they were, and the first run gets the first place."""
+    at = datetime.fromisoformat("2026-11-27T09:00:00+00:00")
+    with _older(shared_place, BEFORE_HISTORY) as connection:
+        connection.execute(
+            "INSERT INTO samples (worker, part, at, data) VALUES ('exam/w1', 'cml', 0, '1')"
+        )
+    run = Run(kind=RunKind.BOOT, uid="u", family="metal", ended_at=at)
+    async with shared_place.opened() as store:
+        assert await store.history(0) == ()
+        await store.commit(commit(s.Teach(run)))
+        assert [(kept.place, kept.run) for kept in await store.history(0)] == [(1, run)]
+        assert [row.data for row in await store.samples(["exam/w1"])] == ["1"]
 
 
 @pytest.mark.asyncio

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
+from labfleet.resources.history import KeptRun, RunKind
 from labfleet.resources.meta import Key
-from labfleet.stores import rules, samples, series
+from labfleet.stores import history, rules, samples, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
 from labfleet.stores.instants import from_micros, to_micros
@@ -227,6 +228,35 @@ class FleetStore:
         return samples.read(
             await self._read(partial(self._db.rows, self._sql["samples"], parameters))
         )
+
+    # --- the history of past runs; only commits append to it --------------------------------------------
+
+    async def history(self, after: int, *, limit: int = store.PAGE_LIMIT) -> tuple[KeptRun, ...]:
+        parameters = (after, _limit(limit))
+        return history.read(
+            await self._read(partial(self._db.rows, self._sql["history"], parameters))
+        )
+
+    async def newest_runs(
+        self,
+        *,
+        kind: RunKind | None = None,
+        family: str | None = None,
+        namespaces: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = store.PAGE_LIMIT,
+    ) -> tuple[KeptRun, ...]:
+        statement, values = history.filtered(
+            self._sql, self._db.listed, kind=kind, family=family, namespaces=namespaces
+        )
+        parameters = (2**62 if before is None else before, *values, _limit(limit))
+        return history.read(await self._read(partial(self._db.rows, statement, parameters)))
+
+    async def history_size(self) -> store.HistorySize:
+        return history.size(await self._read(partial(self._db.rows, self._sql["history_size"])))
+
+    async def drop_history(self, before: datetime, *, limit: int) -> int:
+        return await self._write(partial(history.drop, self._sql, to_micros(before), _limit(limit)))
 
     # --- maintenance ----------------------------------------------------------------------
 

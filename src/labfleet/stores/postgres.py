@@ -97,6 +97,9 @@ class PostgresDatabase:
         ask("load_owned_ports", needs.owned_ports)
         ask("load_leases", needs.leases, columns=False)
         ask("load_replies", needs.replies, columns=False)
+        ask("load_runs", needs.runs)
+        if needs.runs:
+            asked["history_end"] = connection.execute(self.sql["history_end"])
         row = head.fetchone()
         if row is None:
             raise errors.Permanent("the store has no meta row", reason="StoreCorrupt")
@@ -118,9 +121,13 @@ class PostgresDatabase:
             ("save_port", plan.ports_saved),
             ("save_ledger", plan.ledger),
             ("save_reply", plan.replies),
+            ("save_run", plan.runs),
         ):
             if rows:
                 connection.execute(self.sql[name], _columns(rows))
+        if plan.runs:
+            size = (len(plan.runs), plan.runs[-1][0])
+            connection.execute(self.sql["grow_history"], size)
         if plan.events:
             connection.execute(self.sql["set_revision"], (plan.revision,))
             connection.execute(self.sql["announce"], (str(plan.revision),))
@@ -158,6 +165,9 @@ def _state(revision: int, found: dict[str, Rows]) -> rules.State:
             state.ports.setdefault(worker, {})[transport, number] = owner
     state.leases = {row[0]: (row[1], row[2]) for row in found.get("load_leases", ())}
     state.replies = {row[0]: (row[1], row[2], row[3]) for row in found.get("load_replies", ())}
+    state.runs = {(row[0], row[1]): row[2] for row in found.get("load_runs", ())}
+    for row in found.get("history_end", ()):
+        state.place = row[0]
     return state
 
 

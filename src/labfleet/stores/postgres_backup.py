@@ -42,6 +42,8 @@ TABLES = {
     "replies": ("key", "digest", "reply", "until"),
     "series": ("worker", "step", "slot", "at", "data"),
     "samples": ("worker", "part", "at", "data"),
+    "history": ("place", "kind", "uid", "namespace", "family", "kept_at", "doc"),
+    "history_head": ("one", "rows", "place", "epoch"),
 }  # fmt: skip
 _BYTES = {"doc", "reply"}
 _encode = msgspec.json.encode

@@ -17,11 +17,13 @@ import msgspec
 from labfleet.interfaces import store
 from labfleet.kernel import errors
 from labfleet.resources.meta import Key
+from labfleet.stores import history
 from labfleet.stores.instants import to_micros
 
 NO_LABELS = "{}"
 Outcome = store.Committed | errors.LabfleetError
 Port = tuple[str, int]
+RunKey = tuple[str, str]
 _ABSENT: Any = object()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -52,11 +54,15 @@ class Needs:
     owned_ports: set[tuple[str, str]] = field(default_factory=set)
     leases: set[str] = field(default_factory=set)
     replies: set[str] = field(default_factory=set)
+    runs: set[RunKey] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class State:
-    """What the needed rows are now; a row that is not there is absent from its dict."""
+    """What the needed rows are now; a row that is not there is absent from its dict.
+
+    `runs` are the needed runs that the history has, by place; `place` is the last one it gave.
+    """
 
     revision: int
     objects: dict[Key, Row] = field(default_factory=dict)
@@ -66,6 +72,8 @@ class State:
     ports: dict[str, dict[Port, str]] = field(default_factory=dict)
     leases: dict[str, tuple[str, int]] = field(default_factory=dict)
     replies: dict[str, tuple[str, bytes, int]] = field(default_factory=dict)
+    runs: dict[RunKey, int] = field(default_factory=dict)
+    place: int = 0
 
 
 @dataclass(slots=True)
@@ -90,11 +98,13 @@ class BatchPlan:
     ports_dropped: list[tuple[str, str, int]] = field(default_factory=list)
     ledger: list[tuple[str, int]] = field(default_factory=list)
     replies: list[tuple[str, str, bytes, int]] = field(default_factory=list)
+    runs: list[history.RunRow] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
         """Tell whether there is nothing to save."""
-        return not (self.events or self.ports_saved or self.ports_dropped or self.replies)
+        ports = self.ports_saved or self.ports_dropped
+        return not (self.events or ports or self.replies or self.runs)
 
 
 def check_size(commit: store.Commit) -> None:
@@ -139,6 +149,8 @@ def _needs_of_write(found: Needs, write: store.Write) -> None:
             found.replies.add(name)
         case store.TouchLedger(owner=owner):
             found.ledger.add(owner)
+        case store.Teach(run=run):
+            found.runs.add(history.key_of(run))
 
 
 def settle(state: State, commits: Sequence[store.Commit]) -> BatchPlan:
@@ -147,13 +159,13 @@ def settle(state: State, commits: Sequence[store.Commit]) -> BatchPlan:
     outcomes: list[Outcome] = []
     for commit in commits:
         mark = len(work.events)
-        revision = state.revision
+        revision, place = state.revision, state.place
         try:
             outcomes.append(work.apply(commit))
         except errors.LabfleetError as error:
             work.undo()
             del work.events[mark:]
-            state.revision = revision
+            state.revision, state.place = revision, place
             outcomes.append(error)
         work.undos.clear()
     return work.plan(outcomes)
@@ -172,6 +184,7 @@ class _Work:
         self.first_ports: dict[tuple[str, Port], str | None] = {}
         self.first_ledger: dict[str, int | None] = {}
         self.first_replies: dict[str, tuple[str, bytes, int] | None] = {}
+        self.taught: dict[RunKey, history.RunRow] = {}
 
     def set(self, rows: dict[Any, Any], key: Any, value: Any) -> None:
         """Change one row (`_ABSENT` removes it) so that `undo` can take it back."""
@@ -203,6 +216,7 @@ class _Work:
                 _check_ledger(state, condition)
         cause = _storable(commit.cause)
         at = to_micros(cause.at)
+        place = state.place
         revisions: list[int] = []
         touched: list[str] = []
         for write in commit.writes:
@@ -221,15 +235,19 @@ class _Work:
             # Last, for the version is the revision of all that the commit wrote.
             self.first_ledger.setdefault(owner, state.ledger.get(owner))
             self.set(state.ledger, owner, state.revision)
-        return store.Committed(tuple(revisions), state.revision)
+        return store.Committed(tuple(revisions), state.revision, state.place - place)
 
-    def _other(self, write: store.TakePorts | store.FreePorts | store.Remember, at: int) -> None:
+    def _other(
+        self, write: store.TakePorts | store.FreePorts | store.Remember | store.Teach, at: int
+    ) -> None:
         if isinstance(write, store.TakePorts):
             self._take(write)
         elif isinstance(write, store.FreePorts):
             self._free(write)
-        else:
+        elif isinstance(write, store.Remember):
             self._remember(write, at)
+        else:
+            self._teach(write, at)
 
     def _put(self, put: store.Put, cause: store.Cause, at: int) -> int:
         state, key = self.state, put.key
@@ -301,10 +319,19 @@ class _Work:
         row = (write.digest, write.reply, to_micros(write.until))
         self.set(self.state.replies, write.key, row)
 
+    def _teach(self, write: store.Teach, at: int) -> None:
+        key = history.key_of(write.run)
+        if key in self.state.runs:
+            return
+        row = history.row_of(write.run, self.state.place + 1, at)
+        self.state.place += 1
+        self.set(self.state.runs, key, self.state.place)
+        self.set(self.taught, key, row)
+
     def plan(self, outcomes: list[Outcome]) -> BatchPlan:
         """Return what differs now from what was loaded."""
         state = self.state
-        plan = BatchPlan(outcomes, state.revision, self.events)
+        plan = BatchPlan(outcomes, state.revision, self.events, runs=list(self.taught.values()))
         for key, first in self.first_objects.items():
             row = state.objects.get(key)
             if row is first:

@@ -210,6 +210,11 @@ class SqliteDatabase:
         if needs.replies:
             for name, *rest in execute(sql["load_replies"], _listed(needs.replies)):
                 state.replies[name] = (rest[0], rest[1], rest[2])
+        if needs.runs:
+            end = execute(sql["history_end"]).fetchone()
+            state.place = end[0] if end else 0
+            for kind, uid, place in execute(sql["load_runs"], _listed(needs.runs)):
+                state.runs[kind, uid] = place
 
     def _save(self, plan: rules.BatchPlan) -> None:
         many, sql = self._writer.executemany, self.sql
@@ -228,9 +233,12 @@ class SqliteDatabase:
             ("save_port", plan.ports_saved),
             ("save_ledger", plan.ledger),
             ("save_reply", plan.replies),
+            ("save_run", plan.runs),
         ):
             if rows:
                 many(sql[name], rows)
+        if plan.runs:
+            self._writer.execute(sql["grow_history"], (len(plan.runs), plan.runs[-1][0]))
         self._writer.execute(sql["set_revision"], (plan.revision,))
 
     def listed(self, values: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The store: objects, the event log, ports, ledger rows, leases, tokens, replies, series, samples.
+"""The store: objects, events, ports, ledger rows, leases, tokens, replies, samples, past runs.
 
 There is one write of objects: `commit` (in `objects`). It is atomic, and each object write appends
 its event in the same transaction. No event ever appears at a revision that a reader has already
@@ -12,6 +12,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from labfleet.interfaces.store.history import (
+    RUN_BYTES,
+    HistorySize,
+    HistoryStore,
+    Teach,
+)
 from labfleet.interfaces.store.leases import (
     Fence,
     Lease,
@@ -80,6 +86,7 @@ from labfleet.interfaces.store.upkeep import (
 __all__ = [
     "COMMIT_LIMIT",
     "PAGE_LIMIT",
+    "RUN_BYTES",
     "SAMPLES_LIMIT",
     "SERIES_LIMIT",
     "AtRevision",
@@ -94,6 +101,8 @@ __all__ = [
     "EventType",
     "Fence",
     "FreePorts",
+    "HistorySize",
+    "HistoryStore",
     "Lease",
     "LeaseStore",
     "LedgerUntouched",
@@ -118,6 +127,7 @@ __all__ = [
     "StoreObserver",
     "Stored",
     "TakePorts",
+    "Teach",
     "TokenRow",
     "TokenStore",
     "TouchLedger",
@@ -135,6 +145,7 @@ class Store(
     TokenStore,
     SeriesStore,
     SampleStore,
+    HistoryStore,
     UpkeepStore,
     OpenedStore,
     Protocol,

@@ -1,4 +1,4 @@
-"""Objects and the one write: a commit of objects, ports, ledger rows and replies, or nothing.
+"""Objects and the one write: a commit of objects, ports, replies and past runs, or nothing.
 
 Each object write appends its event in the same transaction. Revisions are positive, growing, one
 per event; an object's version is the revision of its last event.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from labfleet.interfaces.store.history import Teach
 from labfleet.interfaces.store.leases import Fence
 from labfleet.interfaces.store.log import PAGE_LIMIT, Cursor
 from labfleet.interfaces.store.ports import FreePorts, TakePorts
@@ -95,7 +96,7 @@ class TouchLedger:
     owner: str
 
 
-Write = Put | Delete | TouchLedger | TakePorts | FreePorts | Remember
+Write = Put | Delete | TouchLedger | TakePorts | FreePorts | Remember | Teach
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The revisions given to the commit's Put and Delete writes, in their order."""
+    """The revisions given to the commit's Put and Delete writes, in their order.
+
+    `taught` is how many of its runs the history did not have.
+    """
 
     revisions: tuple[int, ...]
     revision: int
+    taught: int = 0
 
 
 # --- reads -------------------------------------------------------------------------------

@@ -344,3 +344,57 @@ WHERE worker = ANY(%s::text[]) ORDER BY worker, part;
 
 -- name: drop_samples
 DELETE FROM samples WHERE worker = %s RETURNING 1;
+
+-- The history of past runs.
+
+-- name: history
+SELECT place, doc FROM history WHERE place > %s ORDER BY place LIMIT %s;
+
+-- name: newest_runs
+SELECT place, doc FROM history AS r
+WHERE r.place < %s /*filters*/ ORDER BY r.place DESC LIMIT %s;
+
+-- name: filter_run_kind
+AND r.kind = %s
+
+-- name: filter_run_family
+AND r.family = %s
+
+-- name: filter_run_namespaces
+AND r.namespace = ANY(%s::text[])
+
+-- name: history_size
+SELECT rows, place FROM history_head;
+
+-- name: history_end
+-- After which place the next run is put; under the writers' lock, so no place appears late.
+SELECT h.place + CASE h.epoch WHEN m.epoch THEN 0 ELSE 1000000 END
+FROM history_head AS h CROSS JOIN meta AS m;
+
+-- name: grow_history
+INSERT INTO history_head (one, rows, place, epoch)
+VALUES (1, %s, %s, (SELECT epoch FROM meta))
+ON CONFLICT (one) DO UPDATE
+SET rows = history_head.rows + excluded.rows, place = excluded.place, epoch = excluded.epoch;
+
+-- name: shrink_history
+UPDATE history_head SET rows = rows - %s;
+
+-- name: load_runs
+SELECT r.kind, r.uid, r.place
+FROM unnest(%b::text[], %b::text[]) AS j (kind, uid)
+JOIN history AS r ON (r.kind, r.uid) = (j.kind, j.uid);
+
+-- name: save_run
+INSERT INTO history (place, kind, uid, namespace, family, kept_at, doc)
+SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
+                     %b::bigint[], %b::bytea[]);
+
+-- name: drop_runs
+-- Of the first so many places those that are old.
+DELETE FROM history WHERE place IN (
+    SELECT f.place FROM (
+        SELECT place, kept_at FROM history ORDER BY place LIMIT %s
+    ) AS f WHERE f.kept_at < %s
+)
+RETURNING 1;

@@ -136,3 +136,30 @@ CREATE TABLE samples (
 ) STRICT;
 -- Every process reads all times each few seconds: from here, not past the data.
 CREATE INDEX samples_by_time ON samples (worker, part, at);
+
+-- Past runs: only appended to, each kind and uid once, in the order of `place`; rows outlive the
+-- objects that ran. `kept_at` (microseconds) is when the row was written and never falls along
+-- the places. Beside each filter stands the place, so that the newest that pass it are found
+-- without reading the others.
+CREATE TABLE history (
+    place INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    family TEXT NOT NULL,
+    kept_at INTEGER NOT NULL,
+    doc BLOB NOT NULL,
+    UNIQUE (kind, uid)
+) STRICT;
+CREATE INDEX history_by_kind ON history (kind, place);
+CREATE INDEX history_by_namespace ON history (namespace, place);
+CREATE INDEX history_by_family ON history (family, place);
+
+-- One row, from the first run on: how many the history has, the last place that was given, and
+-- in which life of the store; in a new one places jump, so that none of a lost life comes again.
+CREATE TABLE history_head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    rows INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    epoch TEXT NOT NULL
+) STRICT;

@@ -335,3 +335,56 @@ ORDER BY s.worker, s.part;
 
 -- name: drop_samples
 DELETE FROM samples WHERE worker = ? RETURNING 1;
+
+-- The history of past runs.
+
+-- name: history
+SELECT place, doc FROM history WHERE place > ? ORDER BY place LIMIT ?;
+
+-- name: newest_runs
+SELECT place, doc FROM history AS r
+WHERE r.place < ? /*filters*/ ORDER BY r.place DESC LIMIT ?;
+
+-- name: filter_run_kind
+AND r.kind = ?
+
+-- name: filter_run_family
+AND r.family = ?
+
+-- name: filter_run_namespaces
+AND r.namespace IN (SELECT j.value FROM json_each(?) AS j)
+
+-- name: history_size
+SELECT rows, place FROM history_head;
+
+-- name: history_end
+-- After which place the next run is put.
+SELECT h.place + CASE h.epoch WHEN m.epoch THEN 0 ELSE 1000000 END
+FROM history_head AS h CROSS JOIN meta AS m;
+
+-- name: grow_history
+INSERT INTO history_head (one, rows, place, epoch)
+VALUES (1, ?, ?, (SELECT epoch FROM meta))
+ON CONFLICT (one) DO UPDATE
+SET rows = history_head.rows + excluded.rows, place = excluded.place, epoch = excluded.epoch;
+
+-- name: shrink_history
+UPDATE history_head SET rows = rows - ?;
+
+-- name: load_runs
+SELECT r.kind, r.uid, r.place
+FROM json_each(?) AS j CROSS JOIN history AS r
+WHERE r.kind = json_extract(j.value, '$[0]') AND r.uid = json_extract(j.value, '$[1]');
+
+-- name: save_run
+INSERT INTO history (place, kind, uid, namespace, family, kept_at, doc)
+VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: drop_runs
+-- Of the first so many places those that are old.
+DELETE FROM history WHERE place IN (
+    SELECT f.place FROM (
+        SELECT place, kept_at FROM history ORDER BY place LIMIT ?
+    ) AS f WHERE f.kept_at < ?
+)
+RETURNING 1;
