@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -100,7 +101,7 @@ class Product:
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
         self._need = need(found, stated, Amounts())
-        self._drawn = draws(f"run-{place}", self._need.spreads, self._need.family)
+        self._drawn = draws(f"run-{place}", self._need.spreads)
 
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""
@@ -111,17 +112,19 @@ class Product:
         """Give it back, and learn what it took."""
         self._load.remove(f"run-{place}")
         if self._learner is not None:
-            self._learner.learn(kept(task, place, self._learner.version + 1, at))
+            given = self._declared[task.family]
+            self._learner.learn(kept(task, place, self._learner.version + 1, at, given))
 
 
-def kept(task: Task, place: int, version: int, at: float) -> KeptRun:
-    """Return a task as the history keeps it."""
+def kept(task: Task, place: int, version: int, at: float, given: float) -> KeptRun:
+    """Return a task as the history keeps it; `given` MiB were declared for it."""
     run = Run(
         kind=RunKind.SIMULATION,
         uid=f"run-{place}",
         name=f"run-{place}",
         family=task.family,
         parameters=dict(task.parameters),
+        allocation={"memory_mib": math.ceil(given)},
         use={"memory_mib": Use(peak=task.memory_mib)},
         duration_seconds=task.seconds,
         ended_at=BEGIN + timedelta(seconds=at),

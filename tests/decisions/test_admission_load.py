@@ -132,6 +132,5 @@ def test_unknown_cost_is_the_default_never_free():
     assert found.bounds == Amounts(cpu_milli=250, memory_mib=100, network_kbps=10, storage_mib=5)
     assert found.declared == Amounts(cpu_milli=250, memory_mib=700, network_kbps=10, storage_mib=5)
     assert found.spreads == ((250.0,), spread(50, 120), (10.0,))
-    assert found.family == "f"
     assert need(None, {}, default).bounds == default
     assert len(need(None, {}, default).spreads) == len(TARGETED)

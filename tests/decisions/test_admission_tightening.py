@@ -61,10 +61,9 @@ def test_overload_beyond_the_allowance_ends_the_rule_by_chance(stretches):
             allowed = EPSILON * seconds + tightening.PATIENCE_SECONDS
             # In the strict mode overload is no more the chance rule's, and is told beside it.
             assert over_seconds <= allowed + 1e-6
-        else:
-            over = False
-        found = tightening.after(found, over=over, seconds=length, epsilon=EPSILON)
-        over_seconds += length if over else 0.0
+        above = over and rule is Rule.CHANCE
+        found = tightening.after(found, over=above, seconds=length, epsilon=EPSILON)
+        over_seconds += length if above else 0.0
         seconds += length
 
 

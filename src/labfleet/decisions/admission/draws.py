@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,6 @@ DRAWS = 400
 """How many outcomes describe a run."""
 TARGETED = ("cpu_milli", "memory_mib", "network_kbps")
 """The dimensions that are drawn, in the order of a drawing's rows; others are summed plainly."""
-LIKENESS = 0.0
-"""How alike the runs of one family are in their error, 0 to 1 (correlation of their ranks)."""
 
 Draws = NDArray[np.int64]
 
@@ -33,7 +30,7 @@ _UPPER = np.clip(np.searchsorted(LEVELS, _GRID, side="left"), 1, len(LEVELS) - 1
 _SHARE = (_GRID - np.asarray(LEVELS)[_UPPER - 1]) / np.diff(LEVELS)[_UPPER - 1]
 
 
-def draws(uid: str, spreads: Sequence[Sequence[float]], family: str = "") -> Draws:
+def draws(uid: str, spreads: Sequence[Sequence[float]]) -> Draws:
     """Return the outcomes of a run, len(TARGETED) x DRAWS, in base units, rounded up.
 
     `spreads` has one row for each of TARGETED: quantiles at LEVELS, or one number that is
@@ -41,7 +38,7 @@ def draws(uid: str, spreads: Sequence[Sequence[float]], family: str = "") -> Dra
     DRAWS quantiles once, so that no run is drawn lighter than it is. Raises ValueError for a
     spread of another length.
     """
-    order = _order(uid, family)
+    order = _order(uid)
     drawn = np.empty((len(TARGETED), DRAWS), dtype=np.int64)
     for row, (name, spread) in enumerate(zip(TARGETED, spreads, strict=True)):
         if len(spread) == 1:
@@ -63,28 +60,10 @@ def _quantiles(spread: tuple[float, ...]) -> Draws:
     return whole
 
 
-def _order(uid: str, family: str) -> NDArray[np.intp]:
-    """Return which quantile each outcome gets: a permutation of 0 to DRAWS - 1."""
-    score = _scores(uid)
-    if family and LIKENESS:
-        score = LIKENESS * _of_family(family) + (1 - LIKENESS**2) ** 0.5 * score
-    order = np.empty(DRAWS, dtype=np.intp)
-    order[np.argsort(score, kind="stable")] = np.arange(DRAWS)
-    return order
-
-
-@lru_cache(maxsize=1024)
-def _of_family(family: str) -> NDArray[np.float64]:
-    return _scores(f"family {family}")
-
-
-def _scores(text: str) -> NDArray[np.float64]:
-    """Return DRAWS nearly normal numbers that depend on the text alone (splitmix64)."""
-    key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+def _order(uid: str) -> NDArray[np.intp]:
+    """Return which quantile each outcome gets, 0 to DRAWS - 1 each once (splitmix64)."""
+    key = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "little")
     mixed = _COUNTER + np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    quarters = mixed.view(np.uint16).reshape(DRAWS, 4)
-    total: NDArray[np.float64] = quarters.sum(axis=1, dtype=np.int64).astype(np.float64)
-    return total
+    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")

@@ -27,13 +27,11 @@ class Need:
     spreads: For each of TARGETED, quantiles of what it takes while it runs, or one number.
     bounds: Upper bound in each dimension; plainly what it needs where nothing is predicted.
     declared: What it or the cluster's default declares.
-    family: Which runs it is like.
     """
 
     spreads: tuple[tuple[float, ...], ...]
     bounds: Amounts
     declared: Amounts
-    family: str = ""
 
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
@@ -56,7 +54,6 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
         spreads=tuple(rows[name] for name in TARGETED),
         bounds=Amounts(**bounds),
         declared=Amounts(**stated),
-        family=prediction.family if prediction is not None else "",
     )
 
 
@@ -107,7 +104,7 @@ class Load:
         if uid in self._live:
             return
         live = _Live(
-            drawn=draws(uid, wanted.spreads, wanted.family),
+            drawn=draws(uid, wanted.spreads),
             bounds=vector(wanted.bounds),
             declared=vector(wanted.declared),
         )
