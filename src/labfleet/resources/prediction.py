@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from labfleet.resources.history import RunKind
 from labfleet.resources.meta import Record
 
 
@@ -61,3 +62,20 @@ class Prediction(Record, frozen=True, kw_only=True):
     def of(self, resource: str) -> Forecast | None:
         """Return the forecast of one resource; None when nothing is known of it."""
         return next((each for each in self.forecasts if each.resource == resource), None)
+
+
+class Achieved(Record, frozen=True, kw_only=True):
+    """How often bounds of one stated coverage held, over the runs that were learned from.
+
+    kind: What ran.
+    resource: What it is about, as a name of history.RESOURCES.
+    stated: Share of runs that were to stay within their bound.
+    runs: Runs that were judged; earlier ones count less.
+    share: Share of them that stayed within.
+    """
+
+    kind: RunKind
+    resource: str
+    stated: float
+    runs: int
+    share: float

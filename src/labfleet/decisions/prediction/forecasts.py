@@ -1,0 +1,108 @@
+"""Makes a forecast of what a family's series, or the first runs of other families, say.
+
+Pure. Here the limits stand that hold whatever was learned: what is declared, and how far one
+outlier may lift a bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labfleet.decisions.prediction import wording
+from labfleet.decisions.prediction.pool import Pools
+from labfleet.decisions.prediction.quantiles import conformal
+from labfleet.decisions.prediction.rules import Rule
+from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.window import Floats, Query, Window
+from labfleet.resources.history import RunKind
+from labfleet.resources.prediction import LEVELS, Evidence, Forecast
+
+ENOUGH = 20
+"""First runs of other families from which on they say something about a new family."""
+SAME = 1e-6
+"""Distance below which two runs asked for the same; ages are what is left of it."""
+NAMED = 5
+"""Names of runs that a forecast gives."""
+
+
+def limit(series: Series, declared: float | None) -> float:
+    """Return the shifted peak that no bound may pass: what is declared, unless a run passed it."""
+    if declared is None:
+        return float("inf")
+    shifted = declared + SHIFT[series.resource]
+    return shifted if series.largest <= shifted else float("inf")
+
+
+def bound(series: Series, now: Guess, declared: float | None, coverage: float) -> float:
+    """Return the shifted upper bound of stated coverage."""
+    found = now.peak * series.bound_ratio(now.row, coverage)
+    return min(found, now.top, limit(series, declared))
+
+
+def of_family(
+    family: str, window: Window, series: Series, query: Query, *,
+    declared: float | None, coverage: float,
+) -> Forecast:  # fmt: skip
+    """Return the forecast from runs of the family itself."""
+    now = series.guess(query)
+    top = min(now.top, limit(series, declared))
+    exact = query.far[now.closest[0]] < SAME
+    slots = now.closest[:NAMED].tolist()
+    if now.rule is Rule.LARGEST and series.largest_slot not in slots:
+        slots = [series.largest_slot, *slots[: NAMED - 1]]
+    ratio = series.bound_ratio(now.row, coverage)
+    return _forecast(
+        series.resource,
+        now.peak * np.append(series.spread(now.row), (series.middle(now.row), ratio)),
+        top,
+        coverage=coverage,
+        evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
+        runs=tuple(window.names[slot] for slot in slots),
+        sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
+    )
+
+
+def of_kind(
+    kind: RunKind, resource: str, pools: Pools | None, declared: float | None, coverage: float
+) -> Forecast | None:
+    """Return what the first runs of other families say; else what is declared; else None."""
+    if pools is not None:
+        row, scale = Pools.PEAK, 1.0
+        if declared is not None:
+            row, scale = Pools.SHARE, declared + SHIFT[resource]
+        ordered = pools.firsts.ordered(row)
+        if len(ordered) >= ENOUGH:
+            ratio = conformal(ordered, coverage)[0]
+            return _forecast(
+                resource,
+                scale * np.append(pools.firsts.spread(row), (ordered[len(ordered) // 2], ratio)),
+                float("inf") if declared is None else scale,
+                coverage=coverage,
+                evidence=Evidence.KIND,
+                runs=(),
+                sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
+            )
+    if declared is None:
+        return None
+    value = float(declared)
+    return Forecast(
+        resource=resource, expected=value, bound=value, coverage=coverage,
+        evidence=Evidence.DECLARED, spread=(value,) * len(LEVELS), sentence=wording.declared(),
+    )  # fmt: skip
+
+
+def _forecast(
+    resource: str, shifted: Floats, top: float, *,
+    coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+) -> Forecast:  # fmt: skip
+    """Return a forecast; `shifted` holds the peaks at LEVELS, then the middle and the bound."""
+    # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
+    shifted[len(LEVELS) - 1] = max(shifted[len(LEVELS) - 1], shifted[-1])
+    np.minimum(shifted, top, out=shifted)
+    shifted -= SHIFT[resource]
+    np.maximum(shifted, 0.0, out=shifted)
+    *spread, expected, upper = shifted.tolist()
+    return Forecast(
+        resource=resource, expected=min(expected, upper), bound=upper, coverage=coverage,
+        evidence=evidence, spread=tuple(spread), runs=runs, sentence=sentence,
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Quantiles of ratios, plain and weighted, and the level that is asked for after past misses.
+
+Pure. The adaptive part is adaptive conformal inference (Gibbs and Candès, 2021): each miss asks
+for a higher level from then on, each bound that held for a slightly lower one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from math import ceil
+
+import numpy as np
+
+from labfleet.decisions.prediction.window import Floats
+
+STATED = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""Levels whose misses are followed; others lie between two of them."""
+STEP = 0.2
+"""How far one miss moves a level, as a share of the misses it allows."""
+LEAST, MOST = 0.2, 2.0
+"""How far all misses together may move it, in times the misses it allows."""
+
+
+class Adaptive:
+    """The share of misses to ask for, so that the stated share comes out."""
+
+    def __init__(self) -> None:
+        """Begin with asking for what is stated."""
+        self.asked = [1.0 - level for level in STATED]
+
+    def learn(self, number: int, *, missed: bool) -> None:
+        """Move one of STATED by whether the bound that was asked for was missed."""
+        allowed = 1.0 - STATED[number]
+        moved = self.asked[number] + STEP * allowed * (allowed - missed)
+        self.asked[number] = min(max(moved, LEAST * allowed), MOST * allowed)
+
+    def level(self, stated: float) -> float:
+        """Return the level to ask for, so that `stated` comes out."""
+        at = bisect_left(STATED, stated)
+        if at < len(STATED) and STATED[at] == stated:
+            return 1.0 - self.asked[at]
+        allowed = 1.0 - stated
+        low, high = max(0, at - 1), min(at, len(STATED) - 1)
+        shares = [self.asked[each] / (1.0 - STATED[each]) for each in (low, high)]
+        if low == high:
+            return 1.0 - allowed * shares[0]
+        place = (stated - STATED[low]) / (STATED[high] - STATED[low])
+        return 1.0 - min(1.0, allowed * (shares[0] + place * (shares[1] - shares[0])))
+
+
+def conformal(ordered: Floats, level: float) -> tuple[float, bool]:
+    """Return the smallest ratio that a new one stays within at this level, and whether it is known.
+
+    With n ratios no level above n / (n + 1) is known: the largest ratio is returned with False.
+    """
+    count = len(ordered)
+    rank = ceil((count + 1) * level - 1e-9)
+    if rank > count:
+        return float(ordered[-1]), False
+    return float(ordered[max(rank, 1) - 1]), True
+
+
+def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:
+    """Return quantiles of values, each counted by its weight; equal weights if all are 0.
+
+    Level 0 is the least value and level 1 the greatest; between two values it is a straight line.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered, weight = values[order], weights[order]
+    total = float(weight.sum())
+    if total <= 0:
+        weight, total = np.ones(len(values)), float(len(values))
+    middle = (np.cumsum(weight) - weight / 2) / total
+    found: Floats = np.interp(levels, middle, ordered)
+    found[0], found[-1] = ordered[0], ordered[-1]
+    return found
