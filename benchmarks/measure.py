@@ -33,6 +33,7 @@ class Plan:
     peer_python: str = sys.executable
     postgres: str | None = None
     folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    data: Path | None = None
     skipped: list[str] = field(default_factory=list)
 
     def size(self, normal: int, smoke: int) -> int:

@@ -7,6 +7,7 @@ counts by reason for the rest.
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Literal
 
 from labfleet.resources.amounts import Amounts, Shortage
@@ -15,6 +16,14 @@ from labfleet.resources.meta import Record
 CANDIDATES = 12
 
 Outcome = Literal["assigned", "waiting", "refused", "approved", "denied"]
+
+
+class Rule(StrEnum):
+    """By what a cluster admits runs: a bounded chance of overload, sums of bounds, or declared."""
+
+    CHANCE = "chance"
+    BOUNDS = "bounds"
+    DECLARED = "declared"
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -47,6 +56,9 @@ class Decision(Record, frozen=True, kw_only=True):
     candidates: The candidates that are worth showing, each with its verdict.
     evaluated: How many candidates were looked at.
     rejected_by_reason: How many candidates were turned down for each reason.
+    rule: Which rule of admission was applied; empty where there is only one.
+    risk: Chance that the load exceeds a target with it, 0 to 1; null when the rule knows none.
+    epsilon: How large that chance may be; null when the rule knows none.
     """
 
     outcome: Outcome
@@ -59,3 +71,6 @@ class Decision(Record, frozen=True, kw_only=True):
     candidates: tuple[Verdict, ...] = ()
     evaluated: int = 0
     rejected_by_reason: dict[str, int] = {}
+    rule: str = ""
+    risk: float | None = None
+    epsilon: float | None = None

@@ -1,0 +1,159 @@
+"""May a run start on a cluster now? The rules that read the resident load.
+
+`chance` (the default) approves while the chance that any target is exceeded stays within
+epsilon; `bounds` (strict) while the sum of bounds fits; `declared` while the sum of what was
+declared fits, for when nothing is known or what is known is not to be trusted. Storage, nodes,
+labs and ports are plain sums in each. Work per answer does not depend on how many runs live or
+have lived.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+
+from labfleet.decisions import wording
+from labfleet.decisions.admission.draws import DRAWS, TARGETED, Draws
+from labfleet.decisions.admission.load import Load, Need, Vector
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage, vector
+from labfleet.resources.decision import Decision, Rule, Verdict
+
+EPSILON = 0.0025
+"""How large the chance of exceeding a target may be, unless a cluster says otherwise."""
+
+_PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
+_WORDS = {
+    "cpu_milli": "Cpu", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
+    "labs": "Labs", "ports": "Ports", "network_kbps": "Network",
+}  # fmt: skip
+_KINDS = {
+    Rule.CHANCE: "upper bound",
+    Rule.BOUNDS: "upper bound",
+    Rule.DECLARED: "declared",
+}
+
+
+def risk(load: Load, drawn: Draws, target: Amounts) -> float:
+    """Return the chance that the load with a run exceeds the target in any dimension."""
+    return _count(load.drawn + drawn, target) / DRAWS
+
+
+def admit(
+    wanted: Need,
+    drawn: Draws,
+    *,
+    load: Load,
+    cluster: str,
+    target: Amounts,
+    now: datetime,
+    rule: Rule = Rule.CHANCE,
+    epsilon: float = EPSILON,
+    revision: int = 0,
+) -> Decision:
+    """Return approved iff the rule lets the run in beside the load, else denied.
+
+    `drawn` are the run's outcomes, made once from its uid. A denial is NeverFits when the run
+    would not be let in even alone, else it says what must be given back first.
+    """
+    cost = wanted.declared if rule is Rule.DECLARED else wanted.bounds
+    chance = risk(load, drawn, target) if rule is Rule.CHANCE else None
+    held = vector(load.declared if rule is Rule.DECLARED else load.bounds)
+    short = _short(vector(cost), held, target, rule)
+    if chance is not None and chance > epsilon:
+        short = (*_lacking(load.drawn + drawn, cost, target, epsilon), *short)
+    said = _odds(chance, epsilon)
+    needs = f"needs {wording.amounts(cost)} ({_KINDS[rule]})"
+    if not short:
+        reason, message = "Fits", f"{needs}; {said}approved on {cluster}"
+    elif alone := _alone(cost, drawn, target, rule, epsilon):
+        lack = wording.short(alone)
+        reason = "NeverFits"
+        message = f"{needs}; {cluster} is short {lack} even when nothing runs on it"
+    else:
+        reason = "NoCapacityAvailable"
+        lack = wording.short(short)
+        message = f"{needs}; {said}{cluster} lets it in once {lack} more is free; ask again later"
+    return Decision(
+        outcome="denied" if short else "approved",
+        reason=reason,
+        message=message,
+        at=now,
+        revision=revision,
+        requested=cost,
+        chosen=None if short else cluster,
+        candidates=(
+            Verdict(
+                name=cluster,
+                fits=not short,
+                reasons=tuple(f"Over{_WORDS[each.dimension]}Target" for each in short),
+                shortages=short,
+            ),
+        ),
+        evaluated=1,
+        rejected_by_reason={reason: 1} if short else {},
+        rule=rule.value,
+        risk=chance,
+        epsilon=epsilon if rule is Rule.CHANCE else None,
+    )
+
+
+def _odds(chance: float | None, epsilon: float) -> str:
+    if chance is None:
+        return ""
+    within = "within" if chance <= epsilon else "above"
+    return f"chance of exceeding a target {chance:.2%}, {within} {epsilon:.2%}; "
+
+
+def _count(total: Draws, target: Amounts) -> int:
+    """Return in how many outcomes any target is exceeded."""
+    return int((total > _limits(target)).any(axis=0).sum())
+
+
+def _limits(target: Amounts) -> Draws:
+    found = vector(target)
+    return np.array([[found[place]] for place in _PLACES], dtype=np.int64)
+
+
+def _short(cost: Vector, held: Vector, target: Amounts, rule: Rule) -> tuple[Shortage, ...]:
+    """Return where the plain sum exceeds the target; the chance rule draws the rest."""
+    found = []
+    for name, want, have, most in zip(DIMENSIONS, cost, held, vector(target), strict=True):
+        drawn = name in TARGETED
+        if drawn and rule is Rule.CHANCE:
+            continue
+        # The rule is about the sum: above a target even a cost of 0 is denied.
+        if want + have > most and (want or drawn):
+            found.append(Shortage(dimension=name, wanted=want, free=most - have))
+    return tuple(found)
+
+
+def _lacking(total: Draws, cost: Amounts, target: Amounts, epsilon: float) -> tuple[Shortage, ...]:
+    """Return how much must be free so that too many outcomes no longer exceed the target.
+
+    With as much less in each named dimension the rule approves. `free` is what remains of
+    `wanted`, the run's bound, after that lack.
+    """
+    spare = int(epsilon * DRAWS)
+    over = total - _limits(target)
+    # The outcomes that exceed by least must come within; the worst `spare` may stay above.
+    worst = (over / np.maximum(1, _limits(target))).max(axis=0)
+    kept = np.argsort(worst, kind="stable")[: DRAWS - spare]
+    lacks = over[:, kept].max(axis=1)
+    found = []
+    for name, lack in zip(TARGETED, lacks.tolist(), strict=True):
+        if lack > 0:
+            want = getattr(cost, name)
+            found.append(Shortage(dimension=name, wanted=want, free=want - lack))
+    return tuple(found)
+
+
+def _alone(
+    cost: Amounts, drawn: Draws, target: Amounts, rule: Rule, epsilon: float
+) -> tuple[Shortage, ...]:
+    """Return what the run lacks where nothing else runs."""
+    nothing = (0,) * len(DIMENSIONS)
+    short = _short(vector(cost), nothing, target, rule)
+    if rule is Rule.CHANCE and _count(drawn, target) > epsilon * DRAWS:
+        return (*_lacking(drawn, cost, target, epsilon), *short)
+    return short

@@ -1,0 +1,69 @@
+"""Draws of what a run may take while it runs: fixed by its uid, so that any process has the same.
+
+A run is described by DRAWS equally likely outcomes. Outcome number k of a cluster is outcome k
+of each run added up, so that the chance of exceeding a target is a count. One number k goes
+through all dimensions of a run: a run that is heavy in one is heavy in all, which is cautious.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labfleet.resources.amounts import MOST
+from labfleet.resources.prediction import LEVELS
+
+DRAWS = 400
+"""How many outcomes describe a run."""
+TARGETED = ("cpu_milli", "memory_mib", "network_kbps")
+"""The dimensions that are drawn, in the order of a drawing's rows; others are summed plainly."""
+
+Draws = NDArray[np.int64]
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_COUNTER = np.arange(1, DRAWS + 1, dtype=np.uint64) * _STEP
+_GRID = (np.arange(DRAWS) + 0.5) / DRAWS
+_UPPER = np.clip(np.searchsorted(LEVELS, _GRID, side="left"), 1, len(LEVELS) - 1)
+_SHARE = (_GRID - np.asarray(LEVELS)[_UPPER - 1]) / np.diff(LEVELS)[_UPPER - 1]
+
+
+def draws(uid: str, spreads: Sequence[Sequence[float]]) -> Draws:
+    """Return the outcomes of a run, len(TARGETED) x DRAWS, in base units, rounded up.
+
+    `spreads` has one row for each of TARGETED: quantiles at LEVELS, or one number that is
+    certain. Only the uid decides which outcome gets which quantile; each run gets each of its
+    DRAWS quantiles once, so that no run is drawn lighter than it is. Raises ValueError for a
+    spread of another length.
+    """
+    order = _order(uid)
+    drawn = np.empty((len(TARGETED), DRAWS), dtype=np.int64)
+    for row, (name, spread) in enumerate(zip(TARGETED, spreads, strict=True)):
+        if len(spread) == 1:
+            drawn[row] = min(MOST, -int(-spread[0] // 1))
+        elif len(spread) == len(LEVELS):
+            drawn[row] = _quantiles(tuple(spread))[order]
+        else:
+            message = f"{name}: a spread has {len(LEVELS)} numbers or one, not {len(spread)}"
+            raise ValueError(message)
+    return drawn
+
+
+def _quantiles(spread: tuple[float, ...]) -> Draws:
+    """Return DRAWS evenly spaced quantiles, the least first."""
+    at = np.asarray(spread)
+    low = at[_UPPER - 1]
+    between = low + (at[_UPPER] - low) * _SHARE
+    whole: Draws = np.minimum(np.ceil(between), MOST).astype(np.int64)
+    return whole
+
+
+def _order(uid: str) -> NDArray[np.intp]:
+    """Return which quantile each outcome gets, 0 to DRAWS - 1 each once (splitmix64)."""
+    key = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "little")
+    mixed = _COUNTER + np.uint64(key)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
