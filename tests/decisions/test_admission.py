@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labfleet.decisions.admission import sums
-from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.decisions.admission import chance
+from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.load import Load, Need, need
+from labfleet.decisions.admission.targets import targets
+from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.cluster import ClusterSpec
+from labfleet.resources.decision import Rule
 
 NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
 CLUSTER = ClusterSpec(capacity=Amounts(cpu_milli=10001, memory_mib=1000, network_kbps=1000))
 
 
-def run(cost: Amounts) -> Reservation:
-    """An active run of this cost."""
-    return Reservation(holder="r", amounts=cost, start=NOW, end=NOW + timedelta(hours=1))
+def wanted(cost: Amounts) -> Need:
+    """What a run is judged by whose caller states its cost."""
+    return need(None, {name: getattr(cost, name) for name in DIMENSIONS}, Amounts())
 
 
-def admit(cost: Amounts, *active: Amounts):
-    """The decision beside these active runs."""
-    return sums.admit(
-        cost,
+def admit(cost: Amounts, *active: Amounts, spec: ClusterSpec = CLUSTER):
+    """The decision by what is declared, beside these active runs."""
+    load = Load()
+    for number, each in enumerate(active):
+        load.add(str(number), wanted(each))
+    return chance.admit(
+        wanted(cost),
+        draws("new", wanted(cost).spreads),
+        load=load,
         cluster="c",
-        target=sums.targets(CLUSTER),
-        current=sum(active, Amounts()),
+        target=targets(spec),
         now=NOW,
+        rule=Rule.DECLARED,
         revision=3,
     )
 
 
 def test_targets_are_rounded_down():
     """80 % of 10001 is 8000 and 75 % of 1000 is 750 (supply down)."""
-    found = sums.targets(CLUSTER)
+    found = targets(CLUSTER)
     assert (found.cpu_milli, found.memory_mib, found.network_kbps) == (8000, 800, 750)
 
 
@@ -52,7 +61,7 @@ def test_one_unit_more_is_denied_with_the_shortage():
     assert [(each.dimension, each.wanted, each.free) for each in short] == [
         ("cpu_milli", 5001, 5000)
     ]
-    assert "c is short 0.001 CPU; ask again later" in found.message
+    assert "c lets it in once 0.001 CPU more is free; ask again later" in found.message
 
 
 def test_what_no_empty_cluster_holds_is_said_so():
@@ -70,9 +79,7 @@ def test_over_target_nothing_is_approved():
 def test_undeclared_dimensions_do_not_deny():
     """A cluster that states no network still takes what needs none."""
     bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
-    found = sums.admit(
-        Amounts(cpu_milli=800), cluster="c", target=sums.targets(bare), current=Amounts(), now=NOW
-    )
+    found = admit(Amounts(cpu_milli=800), spec=bare)
     assert found.outcome == "approved"
 
 
@@ -86,13 +93,13 @@ costs = st.builds(
 def test_the_sum_rule_is_exact(wanted):
     """Approved iff the sum stays within every target, run after run."""
     active: list[Amounts] = []
-    target = sums.targets(CLUSTER)
+    most = targets(CLUSTER)
     for cost in wanted:
         total = cost
         for each in active:
             total = total + each
         fits = all(
-            getattr(total, name) <= getattr(target, name)
+            getattr(total, name) <= getattr(most, name)
             for name in ("cpu_milli", "memory_mib", "network_kbps")
         )
         found = admit(cost, *active)

@@ -8,10 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from fleet_world import ADMIN, World, who
-from hypothesis import given
-from hypothesis import strategies as st
 
-from labfleet.decisions.admission.held import Held
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts
@@ -49,25 +46,6 @@ async def impatient(world: World) -> None:
 async def cluster(world: World, cpu: int = 10) -> None:
     await world.make("Cluster", "default", {"capacity": {"cpu": cpu, "memory": "100Gi"}})
     await world.services.fresh()
-
-
-runs = st.tuples(st.integers(0, 6), st.integers(0, 1000), st.booleans())
-
-
-@given(st.lists(runs, max_size=40))
-def test_what_is_kept_up_is_what_would_be_counted_anew(steps):
-    """Whatever comes and goes in whatever order, the sums are those of the live runs."""
-    kept, live = Held(), dict[str, Amounts]()
-    for number, amount, comes in steps:
-        uid = str(number)
-        if comes:
-            live[uid] = Amounts(cpu_milli=amount, memory_mib=2 * amount)
-            kept.put(uid, live[uid])
-        else:
-            live.pop(uid, None)
-            kept.drop(uid)
-        anew = Held(live.items())
-        assert (kept.total, set(kept)) == (anew.total, set(anew))
 
 
 @pytest.mark.asyncio

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
+from labfleet.resources.decision import Rule
 from labfleet.resources.declaration import Kind, Page, PageColumn, columns
 from labfleet.resources.meta import Record, Resource
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
-
-
-class Rule(StrEnum):
-    """How a cluster's load is judged.
-
-    Chance asks how probable it is that all runs together exceed the target; bounds adds up upper
-    bounds, so that each run alone is covered; declared adds up what callers state.
-    """
-
-    CHANCE = "chance"
-    BOUNDS = "bounds"
-    DECLARED = "declared"
 
 
 class DefaultCost(Record, frozen=True, kw_only=True):
@@ -71,7 +59,7 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     memory_percent: Percent = 80
     network_percent: Percent = 75
     rule: Rule = Rule.CHANCE
-    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.3
+    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.25
     coverage_percent: Annotated[float, msgspec.Meta(ge=50, le=99.5)] = 95.0
     defaults: Annotated[dict[str, DefaultCost], msgspec.Meta(max_length=200)] = {}
     description: str = ""

@@ -98,7 +98,8 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     phase: Where the run stands.
     conditions: Facts about it, each with its reason.
     decision: The decision with its reasons; null while nobody has decided.
-    prediction: What it is expected to need; null when all of it was stated.
+    prediction: What it is expected to need; null while nobody has decided.
+    evidence: What that rests on, in sentences.
     reservation: What it holds; null when it holds nothing.
     asked_at: When it asked.
     decided_at: When it was decided.
@@ -115,6 +116,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     decision: Decision | None = None
     prediction: Prediction | None = None
+    evidence: tuple[str, ...] = ()
     reservation: Reservation | None = None
     asked_at: datetime | None = None
     decided_at: datetime | None = None

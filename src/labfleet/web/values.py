@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from labfleet.decisions import ledger
-from labfleet.decisions.admission import sums
+from labfleet.decisions.admission.targets import targets
 from labfleet.kernel import clock
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds, paths
@@ -158,7 +158,7 @@ def capacity_of(obj: Resource) -> Amounts | None:
     if isinstance(obj, Worker):
         return obj.status.capacity
     if isinstance(obj, Cluster):
-        return sums.targets(obj.spec)
+        return targets(obj.spec)
     return None
 
 

@@ -192,15 +192,13 @@ def run_reply(made: Simulation) -> RunReply:
     if decision is not None:
         reasons = decision.candidates[0].reasons if decision.candidates else ()
         reasons = reasons or (decision.reason,)
-    held, prediction = made.status.reservation, made.status.prediction
+    held = made.status.reservation
     return RunReply(
         decision={"waiting": "queued"}.get(outcome, outcome),
         simulation_id=None if outcome == "denied" else made.name,
         reasons=reasons,
         message="" if decision is None else decision.message,
-        evidence=()
-        if prediction is None
-        else tuple(each.sentence for each in prediction.forecasts if each.sentence),
+        evidence=made.status.evidence,
         predicted={}
         if decision is None
         else {name: value for name in DIMENSIONS if (value := getattr(decision.requested, name))},

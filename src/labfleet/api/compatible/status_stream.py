@@ -16,7 +16,7 @@ from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, S
 from labfleet.api.streams.ring import Ring
 from labfleet.api.streams.stream import HEARTBEAT_SECONDS
 from labfleet.decisions import ledger
-from labfleet.decisions.admission import sums
+from labfleet.decisions.admission.targets import targets
 from labfleet.kernel import errors
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts
@@ -163,7 +163,7 @@ def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
         "cluster": each.name,
         "namespace": each.namespace,
         "capacity": each.spec.capacity,
-        "target": sums.targets(each.spec),
+        "target": targets(each.spec),
         "reserved": _reserved(active),
     }
 

@@ -56,9 +56,7 @@ def _why(obj: Simulation) -> str:
     """Return the decision's sentence, what it was made from, and what was done since."""
     status = obj.status
     said = [] if status.decision is None else [status.decision.message]
-    if status.prediction is not None:
-        said += [each.sentence for each in status.prediction.forecasts if each.sentence]
-    return "; ".join([*said, *([status.note] if status.note else [])])
+    return "; ".join([*said, *status.evidence, *([status.note] if status.note else [])])
 
 
 def _changed(old: Simulation, new: Simulation) -> Iterator[Change]:

@@ -11,35 +11,32 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from labfleet.decisions.admission import needs as asked_needs
-from labfleet.decisions.admission import sums
-from labfleet.decisions.admission.held import Held
-from labfleet.decisions.admission.needs import Needs
+from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources import history, refs
+from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.cluster import Cluster
-from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Metadata, Ref, Resource
-from labfleet.resources.prediction import Prediction
 from labfleet.resources.simulation import (
-    HOLDING,
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
-    family_of,
 )
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.asked_runs import Asked
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
+
+if TYPE_CHECKING:
+    from labfleet.decisions.admission.judge import Judge, Judged
 
 BATCH = 100
 """Requests of one round of each sort: those of the store, and those that wait in this process."""
@@ -62,8 +59,9 @@ class Decider:
 
     def __init__(self, services: ServiceContext) -> None:
         self._services = services
-        self._held: dict[str, Held] = {}
+        self._judges: Judge | None = None
         self._lost = False
+        self._taught = True
         services.cache.on_change(Simulation, self._changed)
 
     async def round(self, fence: stores.Fence | None) -> bool:
@@ -77,6 +75,7 @@ class Decider:
         if not stored and not asked:
             return False
         try:
+            await self._learned()
             drafts = [each for each in map(self._of_stored, stored) if each is not None]
             for each in asked:
                 draft = await self._of_asked(each)
@@ -137,49 +136,43 @@ class Decider:
         return self._counted(_Draft(made, cluster, asked))
 
     def _decided(
-        self, spec: SimulationSpec, metadata: Metadata, cluster: Cluster, asked_at: object
+        self, spec: SimulationSpec, metadata: Metadata, cluster: Cluster, asked_at: datetime | None
     ) -> SimulationStatus:
         """Return the status of a request that is decided on now."""
         services = self._services
-        now = services.clock.now()
-        parameters = history.typed(spec.params)
-        family = family_of(spec)
-        prediction: Prediction | None = None
-        wanted = asked_needs.needs(
-            spec, cluster.spec, family=family, parameters=parameters, prediction=prediction
-        )
-        decision = sums.admit(
-            wanted.bounds,
-            cluster=cluster.name,
-            target=sums.targets(cluster.spec),
-            current=self._of(cluster).total,
-            now=now,
+        judged = self._judge().decide(
+            spec,
+            uid=metadata.uid,
+            cluster=cluster,
+            live=services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path),
+            now=services.clock.now(),
             revision=services.cache.revision,
         )
         status = SimulationStatus(
-            decision=decision,
-            prediction=prediction,
-            asked_at=asked_at,  # type: ignore[arg-type]  # an instant or None
+            decision=judged.decision,
+            prediction=judged.prediction,
+            evidence=judged.evidence,
+            asked_at=asked_at,
             observed_generation=metadata.generation,
         )
-        return self._settled(status, spec, metadata, decision, wanted)
+        return self._settled(status, spec, metadata, judged)
 
     def _settled(
         self,
         status: SimulationStatus,
         spec: SimulationSpec,
         metadata: Metadata,
-        decision: Decision,
-        wanted: Needs,
+        judged: Judged,
     ) -> SimulationStatus:
         """Return the status with the phase that follows from the decision, and what it holds."""
+        decision = judged.decision
         now, settings = decision.at, self._services.settings.now().admission
         if decision.outcome == "denied":
-            if spec.queue is not None and decision.reason != sums.NEVER_FITS:
+            if spec.queue is not None and decision.reason != NEVER_FITS:
                 waits = msgspec.structs.replace(decision, outcome="waiting")
                 return msgspec.structs.replace(status, decision=waits)
             return msgspec.structs.replace(status, phase=SimulationPhase.DENIED, decided_at=now)
-        seconds = wanted.seconds or settings.default_duration_seconds
+        seconds = judged.seconds or settings.default_duration_seconds
         end = now + timedelta(seconds=seconds + settings.grace_seconds)
         take_up = None
         if spec.queue is not None:
@@ -189,7 +182,7 @@ class Decider:
             status,
             phase=SimulationPhase.APPROVED,
             reservation=Reservation(
-                holder=metadata.name, amounts=wanted.bounds, start=now, end=end
+                holder=metadata.name, amounts=judged.need.bounds, start=now, end=end
             ),
             decided_at=now,
             lease_until=lease,
@@ -198,47 +191,46 @@ class Decider:
 
     # --- what is held -----------------------------------------------------------------------
 
-    def _of(self, cluster: Cluster) -> Held:
-        """Return what is held on a cluster, kept up from the first question on."""
-        path = cluster.key.path
-        held = self._held.get(path)
-        if held is None:
-            live = self._services.cache.by(indices.SIMULATIONS_HOLDING, path)
-            held = self._held[path] = Held(
-                (each.metadata.uid, each.status.reservation.amounts)
-                for each in live
-                if each.status.reservation is not None
-            )
-        return held
+    def _judge(self) -> Judge:
+        """Return the judge, made at the first request: it brings numpy, which not all need."""
+        if self._judges is None:
+            from labfleet.decisions.admission.judge import Judge
+
+            self._judges = Judge()
+        return self._judges
+
+    async def _learned(self) -> Judge:
+        """Return the judge once it has learned from all runs that are over."""
+        judge = self._judge()
+        if self._taught:
+            self._taught = False
+            while True:
+                runs = await self._services.history.history(judge.learner.version)
+                judge.learn(runs)
+                if len(runs) < stores.PAGE_LIMIT:
+                    break
+        return judge
 
     def _counted(self, draft: _Draft) -> _Draft:
         """Count what an approved request holds before the next one is decided."""
-        held = draft.made.status.reservation
-        if held is not None:
-            self._of(draft.cluster).put(draft.made.metadata.uid, held.amounts)
+        self._judge().count(draft.made)
         return draft
-
-    def _uncounted(self, draft: _Draft) -> None:
-        self._of(draft.cluster).drop(draft.made.metadata.uid)
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         """Follow what others wrote; what this process has committed is counted already."""
-        for each in (old, new):
-            assert each is None or isinstance(each, Simulation)  # noqa: S101 - its kind's handler
-        named = new or old
-        held = None if named is None else self._held.get(refs.cluster_of(named).key.path)  # type: ignore[arg-type]
-        if held is None or named is None:
+        if self._judges is None:
             return
-        live = isinstance(new, Simulation) and new.status.phase in HOLDING
-        if live and new is not None and new.status.reservation is not None:
-            held.put(new.metadata.uid, new.status.reservation.amounts)
-        else:
-            held.drop(named.metadata.uid)
+        if isinstance(new, Simulation):
+            self._judges.count(new)
+            self._taught = self._taught or new.status.completed_at is not None
+        elif isinstance(old, Simulation):
+            self._judges.drop(old)
 
     def forget(self) -> None:
         """Count everything anew at the next question: another process may have decided since."""
-        self._held.clear()
-        self._lost = False
+        if self._judges is not None:
+            self._judges.forget()
+        self._lost, self._taught = False, True
 
     # --- the commit -------------------------------------------------------------------------
 
@@ -253,10 +245,10 @@ class Decider:
             try:
                 _, stored = await self._save(draft, fence)
             except errors.Fenced:
-                self._uncounted(draft)
+                self._judge().drop(draft.made)
                 raise
             except errors.Conflict as problem:
-                self._uncounted(draft)
+                self._judge().drop(draft.made)
                 if await self._answered_before(draft, problem):
                     return
                 draft = await self._again(draft)
@@ -269,7 +261,7 @@ class Decider:
                     self._services.asked.answer(draft.asked, made)
                 return
         if draft is not None:
-            self._uncounted(draft)
+            self._judge().drop(draft.made)
             if draft.asked is not None:
                 problem_ = _ask_again("the cluster is being changed by many")
                 self._services.asked.refuse(draft.asked, problem_)
@@ -323,7 +315,7 @@ class Decider:
         What cannot be looked up stays counted until all is counted anew: rather too much than twice.
         """
         if not isinstance(problem, errors.Ambiguous):
-            self._uncounted(draft)
+            self._judge().drop(draft.made)
         else:
             try:
                 await self._services.fresh()
@@ -336,7 +328,7 @@ class Decider:
                     self._services.asked.answer(draft.asked, found)
                 return
             if not self._lost:
-                self._uncounted(draft)
+                self._judge().drop(draft.made)
         if draft.asked is not None:
             self._services.asked.refuse(draft.asked, problem)
 
