@@ -90,7 +90,7 @@ async def test_pages_and_filters(store: s.Store) -> None:
         kind = RunKind.BOOT if n % 4 == 3 else RunKind.SESSION
         space = "exam" if n % 2 else "default"
         family = "bgp" if n % 3 else "a\0b"
-        each = run(f"r{n:02}", kind=kind, namespace=space, family=family)
+        each = run(f"r{n:02}", kind=kind, namespace=space, family=family, owner="ann")
         await store.commit(commit(s.Teach(each)))
     assert [kept.place for kept in await store.history(4, limit=3)] == [5, 6, 7]
     assert [kept.place for kept in await store.history(10, limit=3)] == [11, 12]
@@ -100,11 +100,11 @@ async def test_pages_and_filters(store: s.Store) -> None:
     assert more == [7, 6, 5, 4, 3, 2, 1]
     boots = await store.newest_runs(kind=RunKind.BOOT)
     assert [kept.place for kept in boots] == [12, 8, 4]
-    odd = await store.newest_runs(family="a\0b", namespaces=["exam"])
+    odd = await store.newest_runs(family="a\0b", namespace="exam")
     assert [kept.run.uid for kept in odd] == ["r09", "r03"]
-    both = await store.newest_runs(kind=RunKind.BOOT, namespaces=["exam", "default"], limit=2)
-    assert [kept.place for kept in both] == [12, 8]
-    assert await store.newest_runs(namespaces=[]) == ()
+    own = await store.newest_runs(kind=RunKind.BOOT, namespace="exam", owner="ann", limit=2)
+    assert [kept.place for kept in own] == [12, 8]
+    assert await store.newest_runs(owner="") == ()
     for limit in (0, s.PAGE_LIMIT + 1):
         with pytest.raises(errors.Invalid):
             await store.history(0, limit=limit)

@@ -260,6 +260,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | {
+        "/components/schemas/DefinitionSpec/properties/family": "past runs of a lab's versions are "
+        "one family",
+    }
+    | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"
         for name in ("cluster", "duration_seconds", "owner", "params")

@@ -33,7 +33,7 @@ async def test_full_disk(tmp_path: Path) -> None:
     store, database = opened(tmp_path / "store.db")
     await store.commit(commit(put("w1", bytes(1000))))
     # private _writer, _transaction: limits and pragmas of the connection that no setting reaches
-    database._writer.execute("PRAGMA max_page_count=47")
+    database._writer.execute("PRAGMA max_page_count=48")
     results = await asyncio.gather(
         *(store.commit(commit(put(f"big{n}", bytes(40_000)))) for n in range(9)),
         return_exceptions=True,

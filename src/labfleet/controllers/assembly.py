@@ -65,7 +65,12 @@ ROLES = ("scheduler", "worker-controller", "lab-controller")
 
 
 class ControllerStore(
-    stores.EventLog, stores.PortStore, stores.SeriesStore, stores.UpkeepStore, Protocol
+    stores.EventLog,
+    stores.PortStore,
+    stores.SeriesStore,
+    stores.HistoryStore,
+    stores.UpkeepStore,
+    Protocol,
 ):
     """What controllers use of the store beside objects; each gets the part that it uses."""
 

@@ -1,4 +1,4 @@
-"""Upkeep of the store: expired approvals, the watch horizon, finished sessions.
+"""Upkeep of the store: expired approvals, the watch horizon, finished sessions, old past runs.
 
 Events are kept until the audit age; records of finished sessions and terminated workers are
 removed after their retention time.
@@ -7,7 +7,7 @@ removed after their retention time.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -33,18 +33,23 @@ AUDIT_AGE = timedelta(days=90)
 EVENTS_KEPT = 200_000
 EVENTS_HELD = 2_000_000
 """The most events that are kept for a webhook whose receiver does not accept them."""
+HISTORY_AGE = timedelta(days=400)
+"""How long past runs are kept, a year and its exam weeks: they outlive the objects that ran."""
+HISTORY_BITE = 1000
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
 R = TypeVar("R", Session, Simulation, Worker)
 
 
+class _Store(stores.UpkeepStore, stores.HistoryStore, Protocol):
+    """What upkeep drops from."""
+
+
 class Upkeep:
     """Runs all upkeep under one key."""
 
-    def __init__(
-        self, context: Context, services: ServiceContext, store: stores.UpkeepStore
-    ) -> None:
+    def __init__(self, context: Context, services: ServiceContext, store: _Store) -> None:
         self.context = context
         self._store = store
         self._services = services
@@ -55,8 +60,12 @@ class Upkeep:
         del key
         await admission.expire(self._services, Caller(access.SYSTEM), fence=self.context.fence())
         now = self.context.clock.monotonic()
-        if now >= self._retire_at and not await self._retire():
-            self._retire_at = now + RETIRE_EVERY
+        if now >= self._retire_at:
+            more = await self._retire()
+            oldest = self.context.clock.now() - HISTORY_AGE
+            more |= await self._store.drop_history(oldest, limit=HISTORY_BITE) == HISTORY_BITE
+            if not more:
+                self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
         await self._store.compact(before, keep=await self._kept())
         return Again(EVERY)

@@ -18,6 +18,7 @@ from labfleet.resources.declaration import Kind, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource
 
 TOPOLOGY_LIMIT = 4 * 2**20
+FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
 
@@ -89,6 +90,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     title: Title of the lab, for people.
     description: What the lab is for, for people.
     version: Version of the definition, as semantic versioning writes it.
+    family: Which labs it is one of, in the history of past runs; null means that it is its own. All
+    versions of a lab name the same one, so that what was learned of one holds for the next.
     track: Lab track whose workers may host it; null means any.
     resources: What one lab needs; null means computed from the topology and the node definitions'
     defaults.
@@ -108,6 +111,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     title: Annotated[str, msgspec.Meta(max_length=200)] = ""
     description: Annotated[str, msgspec.Meta(max_length=4096)] = ""
     version: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$")] = "1.0.0"
+    family: Annotated[str, msgspec.Meta(pattern=FAMILY_PATTERN)] | None = None
     track: str | None = None
     resources: Amounts | None = None
     port_template: tuple[PortRequest, ...] | None = None

@@ -242,15 +242,14 @@ class FleetStore:
         *,
         kind: RunKind | None = None,
         family: str | None = None,
-        namespaces: Sequence[str] | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
         before: int | None = None,
         limit: int = store.PAGE_LIMIT,
     ) -> tuple[KeptRun, ...]:
-        statement, values = history.filtered(
-            self._sql, self._db.listed, kind=kind, family=family, namespaces=namespaces
-        )
-        parameters = (2**62 if before is None else before, *values, _limit(limit))
-        return history.read(await self._read(partial(self._db.rows, statement, parameters)))
+        wanted = {"kind": kind, "family": family, "namespace": namespace, "owner": owner}
+        statement = history.filtered(self._sql, before=before, limit=_limit(limit), **wanted)
+        return history.read(await self._read(partial(self._db.rows, *statement)))
 
     async def history_size(self) -> store.HistorySize:
         return history.size(await self._read(partial(self._db.rows, self._sql["history_size"])))

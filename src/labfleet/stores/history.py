@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from labfleet.interfaces.store import RUN_BYTES, HistorySize
 from labfleet.kernel import errors
-from labfleet.resources.history import KeptRun, Run, RunKind
+from labfleet.resources.history import KeptRun, Run
 from labfleet.stores import database
 
-# Columns in the order of the statement `save_run`: place, kind, uid, namespace, family, kept_at, doc.
-RunRow = tuple[int, str, str, str, str, int, bytes]
+# Columns in the order of the statement `save_run`: place, kind, uid, namespace, family, owner,
+# kept_at, doc.
+RunRow = tuple[int, str, str, str, str, str, int, bytes]
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(Run).decode
 
@@ -29,7 +29,8 @@ def row_of(run: Run, place: int, at: int) -> RunRow:
     if len(doc) > RUN_BYTES:
         message = f"run {run.kind} {run.uid[:64]} has {len(doc)} bytes, more than {RUN_BYTES}"
         raise errors.Invalid(message, reason="RunTooLarge")
-    return (place, *key_of(run), _text(run.namespace), _text(run.family), at, doc)
+    space, family, owner = _text(run.namespace), _text(run.family), _text(run.owner)
+    return (place, *key_of(run), space, family, owner, at, doc)
 
 
 def read(rows: database.Rows) -> tuple[KeptRun, ...]:
@@ -43,26 +44,13 @@ def size(rows: database.Rows) -> HistorySize:
 
 
 def filtered(
-    sql: dict[str, str],
-    listed: Callable[[tuple[str, ...]], Any],
-    *,
-    kind: RunKind | None,
-    family: str | None,
-    namespaces: Sequence[str] | None,
-) -> tuple[str, list[Any]]:
-    """Return the statement `newest_runs` with these filters, and their parameters."""
-    texts: list[str] = []
-    values: list[Any] = []
-    if kind is not None:
-        texts.append(sql["filter_run_kind"])
-        values.append(kind.value)
-    if family is not None:
-        texts.append(sql["filter_run_family"])
-        values.append(_text(family))
-    if namespaces is not None:
-        texts.append(sql["filter_run_namespaces"])
-        values.append(listed(tuple(map(_text, namespaces))))
-    return sql["newest_runs"].replace("/*filters*/", " ".join(texts)), values
+    sql: dict[str, str], *, before: int | None, limit: int, **wanted: str | None
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement `newest_runs` with the filters that are not None, and its parameters."""
+    given = {name: _text(value) for name, value in wanted.items() if value is not None}
+    filters = " ".join(sql[f"filter_run_{name}"] for name in given)
+    start = 2**62 if before is None else before
+    return sql["newest_runs"].replace("/*filters*/", filters), (start, *given.values(), limit)
 
 
 def drop(sql: dict[str, str], before: int, limit: int, run: database.Run) -> int:

@@ -42,7 +42,7 @@ TABLES = {
     "replies": ("key", "digest", "reply", "until"),
     "series": ("worker", "step", "slot", "at", "data"),
     "samples": ("worker", "part", "at", "data"),
-    "history": ("place", "kind", "uid", "namespace", "family", "kept_at", "doc"),
+    "history": ("place", "kind", "uid", "namespace", "family", "owner", "kept_at", "doc"),
     "history_head": ("one", "rows", "place", "epoch"),
 }  # fmt: skip
 _BYTES = {"doc", "reply"}

@@ -15,10 +15,12 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.resources import refs
+from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Effect, Key
-from labfleet.resources.session import LabStatus, Session
+from labfleet.resources.session import TERMINAL, LabStatus, Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import past_runs
 from labfleet.service.verbs import observations
 
 ACTOR = "session-controller"
@@ -185,10 +187,25 @@ class SessionController:
                 stores.FreePorts(worker=worker.key.path, owner=session.metadata.uid),
                 ledger_rows.touch(ledger_rows.of(worker.key)),
             )
+        writes += self._taught(session, step)
         status = msgspec.structs.replace(step.status, effect=effect)
         return await self._save(
             session, status, status.message or status.phase, step.finalizers, writes
         )
+
+    def _taught(self, session: Session, step: lifecycle.Step) -> tuple[stores.Write, ...]:
+        """Return the write that keeps a session's run when it ends with this step."""
+        if session_phases.is_live(session) and step.status.phase in TERMINAL:
+            cache, pin = self.context.cache, step.status.definition
+            definition = None
+            if pin is not None:
+                definition = cache.get(Definition, pin.name, session.namespace)
+                if definition is not None and definition.metadata.uid != pin.uid:
+                    definition = None  # another has the name by now
+            worker = cache.find(refs.worker_of(session))
+            run = past_runs.of_session(session, step.status, definition, worker)
+            return () if run is None else (stores.Teach(run),)
+        return ()
 
     async def _save(
         self,

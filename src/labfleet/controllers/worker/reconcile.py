@@ -23,10 +23,11 @@ from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import idle_rule
 from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.engine.controller import Again, Done
-from labfleet.interfaces.store import SeriesStore
+from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.kinds import past_runs
 
 STEPS_AT_ONCE = 3
 """Steps of one reconcile: a call, another that its answer asks for, and the last answer."""
@@ -36,7 +37,7 @@ class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
     def __init__(
-        self, context: Context, inventory: Inventory, series: SeriesStore, idle: IdleFindings
+        self, context: Context, inventory: Inventory, series: stores.SeriesStore, idle: IdleFindings
     ) -> None:
         self.context = context
         self._idle = idle
@@ -119,6 +120,9 @@ class WorkerController:
             status = msgspec.structs.replace(status, effect=effect)
         reason = step.reason or status.message or status.phase
         kept = leaks.writes(self.context, stored, status)
+        boot = past_runs.of_boot(stored, status, self.context.clock.now())
+        if boot is not None:
+            kept += (stores.Teach(boot),)
         asked = guards.of(self.context, stored, step.guard)
         if step.changed is None:
             return await self.context.record(

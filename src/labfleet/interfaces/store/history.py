@@ -6,7 +6,6 @@ learned up to a place is learned again byte for byte from the rows up to that pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -52,7 +51,8 @@ class HistoryStore(Protocol):
         *,
         kind: RunKind | None = None,
         family: str | None = None,
-        namespaces: Sequence[str] | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
         before: int | None = None,
         limit: int = PAGE_LIMIT,
     ) -> tuple[KeptRun, ...]:

@@ -360,8 +360,11 @@ AND r.kind = %s
 -- name: filter_run_family
 AND r.family = %s
 
--- name: filter_run_namespaces
-AND r.namespace = ANY(%s::text[])
+-- name: filter_run_namespace
+AND r.namespace = %s
+
+-- name: filter_run_owner
+AND r.owner = %s
 
 -- name: history_size
 SELECT rows, place FROM history_head;
@@ -386,9 +389,9 @@ FROM unnest(%b::text[], %b::text[]) AS j (kind, uid)
 JOIN history AS r ON (r.kind, r.uid) = (j.kind, j.uid);
 
 -- name: save_run
-INSERT INTO history (place, kind, uid, namespace, family, kept_at, doc)
+INSERT INTO history (place, kind, uid, namespace, family, owner, kept_at, doc)
 SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
-                     %b::bigint[], %b::bytea[]);
+                     %b::text[], %b::bigint[], %b::bytea[]);
 
 -- name: drop_runs
 -- Of the first so many places those that are old.

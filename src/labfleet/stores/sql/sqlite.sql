@@ -351,8 +351,11 @@ AND r.kind = ?
 -- name: filter_run_family
 AND r.family = ?
 
--- name: filter_run_namespaces
-AND r.namespace IN (SELECT j.value FROM json_each(?) AS j)
+-- name: filter_run_namespace
+AND r.namespace = ?
+
+-- name: filter_run_owner
+AND r.owner = ?
 
 -- name: history_size
 SELECT rows, place FROM history_head;
@@ -377,8 +380,8 @@ FROM json_each(?) AS j CROSS JOIN history AS r
 WHERE r.kind = json_extract(j.value, '$[0]') AND r.uid = json_extract(j.value, '$[1]');
 
 -- name: save_run
-INSERT INTO history (place, kind, uid, namespace, family, kept_at, doc)
-VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO history (place, kind, uid, namespace, family, owner, kept_at, doc)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: drop_runs
 -- Of the first so many places those that are old.

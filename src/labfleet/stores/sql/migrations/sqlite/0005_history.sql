@@ -8,6 +8,7 @@ CREATE TABLE history (
     uid TEXT NOT NULL,
     namespace TEXT NOT NULL,
     family TEXT NOT NULL,
+    owner TEXT NOT NULL,
     kept_at INTEGER NOT NULL,
     doc BLOB NOT NULL,
     UNIQUE (kind, uid)
@@ -15,6 +16,7 @@ CREATE TABLE history (
 CREATE INDEX history_by_kind ON history (kind, place);
 CREATE INDEX history_by_namespace ON history (namespace, place);
 CREATE INDEX history_by_family ON history (family, place);
+CREATE INDEX history_by_owner ON history (owner, place);
 
 -- One row, from the first run on: how many the history has, the last place that was given, and
 -- in which life of the store; in a new one places jump, so that none of a lost life comes again.

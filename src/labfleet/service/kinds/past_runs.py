@@ -1,0 +1,101 @@
+"""Makes a row of the history of an object whose run is over: one function a kind.
+
+Called where the end is recorded, so that the end and the row are one commit.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.resources import amounts, conditions
+from labfleet.resources.definition import Definition
+from labfleet.resources.history import Run, RunKind, typed
+from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.resources.worker_conditions import WorkerCondition
+
+LONGEST_BOOT = timedelta(days=1)
+"""What began earlier was no boot: a machine that was stopped and started again is one of those."""
+_LAUNCHED = phases.BOOTING - {WorkerPhase.PENDING}
+
+
+def of_session(
+    before: Session, after: SessionStatus, definition: Definition | None, worker: Worker | None
+) -> Run | None:
+    """Return the run of a session that ends now; None while it does not, or when it never ran.
+
+    Its use is left unknown: what a lab was given says nothing of it.
+    """
+    if after.phase not in TERMINAL or before.status.phase in TERMINAL:
+        return None
+    if after.started_at is None or after.ended_at is None or after.definition is None:
+        return None
+    held, name = before.status.reservation, after.definition.name
+    asked = {"definition": name, "track": before.spec.track}
+    if definition is not None:
+        asked["track"] = before.spec.track or definition.spec.track
+    nodes = {} if definition is None else {"nodes": float(definition.status.node_count)}
+    family = None if definition is None else definition.spec.family
+    pool = None if worker is None else worker.spec.pool
+    return Run(
+        kind=RunKind.SESSION,
+        uid=before.metadata.uid,
+        name=before.name,
+        namespace=before.namespace,
+        family=family or name,
+        owner=before.spec.owner,
+        place=pool or after.worker or "",
+        parameters=typed({**asked, **nodes}),
+        allocation={} if held is None else _given(held.amounts),
+        duration_seconds=(after.ended_at - after.started_at).total_seconds(),
+        censored="" if after.phase is SessionPhase.COMPLETED else after.reason or after.phase,
+        started_at=after.started_at,
+        ended_at=after.ended_at,
+    )
+
+
+def of_boot(before: Worker, after: WorkerStatus, now: datetime) -> Run | None:
+    """Return the boot that is over now, ready or not; None while none is.
+
+    One launch is one boot: what a machine does when it is started again is none.
+    """
+    since, machine = after.provisioning_started_at, after.machine
+    if before.spec.origin is not None or before.spec.machine is None or since is None:
+        return None
+    over = before.status.phase in _LAUNCHED and after.phase not in phases.BOOTING
+    if not over or now - since > LONGEST_BOOT:
+        return None
+    provider = before.spec.machine.provider
+    asked = {
+        "provider": provider.__struct_config__.tag,
+        "region": provider.region,
+        "type": machine.type,
+        "zone": machine.zone,
+        "image": machine.image,
+    }
+    return Run(
+        kind=RunKind.BOOT,
+        uid=f"{before.metadata.uid}/{after.attempt}",
+        name=before.name,
+        namespace=before.namespace,
+        family=before.spec.template or machine.type or "none",
+        place=before.spec.pool or "",
+        parameters=typed(asked),
+        duration_seconds=(now - since).total_seconds(),
+        censored="" if after.phase in phases.HOSTING else _why(after),
+        started_at=since,
+        ended_at=now,
+    )
+
+
+def _why(status: WorkerStatus) -> str:
+    """Return why a boot did not get to its end: the failure's word, or that somebody ended it."""
+    failed = conditions.find(status.conditions, WorkerCondition.FAILED)
+    told = status.phase is WorkerPhase.FAILED and failed is not None
+    return str(failed.reason) if told and failed is not None else "Ended"
+
+
+def _given(held: amounts.Amounts) -> dict[str, int]:
+    vector = zip(amounts.DIMENSIONS, amounts.vector(held), strict=True)
+    return {name: amount for name, amount in vector if amount}
