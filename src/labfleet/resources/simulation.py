@@ -107,6 +107,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     lease_until: Until when its caller's last report counts; null while none is owed.
     take_up_by: By when its caller has to take up an approval that it waited for.
     observed: What its caller said it used.
+    reported: Whether its caller reported its end.
     note: What was done with it that nobody asked for.
     completed_at: When it was over.
     observed_generation: Generation of the spec that this status is about.
@@ -124,6 +125,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     lease_until: datetime | None = None
     take_up_by: datetime | None = None
     observed: dict[str, Use] = {}
+    reported: bool = False
     note: str = ""
     completed_at: datetime | None = None
     observed_generation: int = 0

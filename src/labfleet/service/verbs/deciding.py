@@ -222,7 +222,7 @@ class Decider:
             return
         if isinstance(new, Simulation):
             self._judges.count(new)
-            self._taught = self._taught or new.status.completed_at is not None
+            self._taught = self._taught or new.status.reported
         elif isinstance(old, Simulation):
             self._judges.drop(old)
 
