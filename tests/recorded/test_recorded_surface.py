@@ -69,8 +69,12 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "SimulationStatus/properties/evidence",
             "SimulationStatus/properties/prediction",
             "Use",
+            "Achieved",
+            "PredictionList",
+            "RunKind",
         )
     }
+    | {"/paths/~api~v1~predictions": "how well predictions hold"}
     | {
         f"/{place}": "a run may wait, lives by its caller's reports, and ends in more than one way"
         for place in (
