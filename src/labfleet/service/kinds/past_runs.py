@@ -67,14 +67,16 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
     """Return the run of a simulation whose end is reported; None when nothing is known of it.
 
     `has` is what its cluster has: a caller's word beyond that is left out. Of a run whose approval
-    had expired nobody knows when it ended, so its duration is unknown.
+    had expired nobody knows when it ended, so its duration is unknown. What was measured
+    wins over what its caller says.
     """
     status, phase = before.status, before.status.phase
     late = phase is SimulationPhase.EXPIRED
     if status.decided_at is None or after.completed_at is None or not (late or phase in HOLDING):
         return None
     since = status.started_at or status.decided_at
-    use = {name: each for name, each in after.observed.items() if _possible(name, each, has)}
+    told = {name: each for name, each in after.observed.items() if _possible(name, each, has)}
+    use = after.used or told
     duration = None if late else (after.completed_at - since).total_seconds()
     if duration is None and not use:
         return None
@@ -93,7 +95,7 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         use=use,
         duration_seconds=duration,
         censored=after.phase.capitalize() if cut_off else "",
-        source=Source.REPORTED if use else Source.MEASURED,
+        source=Source.REPORTED if told and not after.used else Source.MEASURED,
         started_at=since,
         ended_at=after.completed_at,
     )
