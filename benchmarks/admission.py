@@ -61,7 +61,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         "rules": {},
     }
     if plan.smoke:
-        return {**found, **table(made(200), orders=(5,)), "data": "made, means nothing"}
+        return {**found, **table(made(200), orders=(5,), scale=0.1), "data": "made, means nothing"}
     if plan.data is None or not (plan.data / TRACE).exists():
         plan.skip(f"admission's table: {TRACE} is not in the folder that --data names")
         return found
@@ -74,13 +74,17 @@ def table(
     rules: Rules = RULES,
     sizes: Sequence[str] = SIZES,
     orders: Sequence[int] = ORDERS,
+    scale: float = 1.0,
 ) -> dict[str, Any]:
-    """Return, for each rule and size, means over the orders and the worst of them."""
+    """Return, for each rule and size, means over the orders and the worst of them.
+
+    `scale` shrinks the pools, for few or small tasks.
+    """
     declared: dict[str, float] = {}
     for each in tasks:
         declared[each.family] = max(declared.get(each.family, 0.0), 2 * each.memory_mib)
     queues = {seed: in_order(tasks, seed) for seed in orders}
-    pools = {size: float(size) * 1e9 / MIB for size in sizes}
+    pools = {size: float(size) * scale * 1e9 / MIB for size in sizes}
     filled = {
         name: {
             size: [fill(queue, limit, begin(limit, declared)) for queue in queues.values()]

@@ -68,7 +68,7 @@ def test_a_run_has_the_same_draws_in_every_process():
     row = spread(0, 400)
     drawn = draws("5f0c", (row, row, row))
     assert np.array_equal(drawn, draws("5f0c", (row, row, row)))
-    assert drawn[0, :6].tolist() == [207, 370, 314, 277, 273, 241]
+    assert drawn[0, :6].tolist() == [311, 382, 110, 142, 29, 372]
     assert sorted(drawn[0].tolist()) == list(range(1, DRAWS + 1))
 
 
