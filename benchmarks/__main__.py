@@ -19,7 +19,10 @@ from typing import Any
 
 from benchmarks import measure
 
-NAMES = ("aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = (
+    "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
+    "reconciles", "stream",
+)  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -73,6 +76,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
     parser.add_argument("--postgres", help="URL of a PostgreSQL database to measure too")
+    parser.add_argument("--data", type=Path, help="folder of recorded runs (CSV, see README)")
+    parser.add_argument("--trace", type=Path, help="one CSV of runs instead of those in --data")
+    parser.add_argument("--json", action="store_true", help="print JSON, which is always done")
     parser.add_argument("--dir", type=Path, default=None, help="where files under test lie")
     return parser.parse_args(arguments)
 
@@ -86,6 +92,8 @@ def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         peers=None if options.no_peers else options.peers,
         peer_python=options.peer_python,
         postgres=options.postgres,
+        data=options.data,
+        trace=options.trace,
         folder=folder,
     )
     busy = measure.quiet(0.0 if options.smoke else options.quiet)

@@ -32,6 +32,8 @@ class Plan:
     peers: Path | None = None
     peer_python: str = sys.executable
     postgres: str | None = None
+    data: Path | None = None
+    trace: Path | None = None
     folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     skipped: list[str] = field(default_factory=list)
 

@@ -13,6 +13,7 @@ import numpy as np
 from labfleet.decisions.prediction.pool import CHOSEN, LEVEL_ROW, Pools
 from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import PLAIN, RULES, Line, Rule, guess
+from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
 OWN = 20
@@ -64,6 +65,7 @@ class Series:
         """The count by which the series is judged: below OWN as long as few ratios are kept."""
         self.rule = Rule.LARGEST
         self.adaptive = Adaptive()
+        self.sizing = Sizing()
         self.largest = 0.0
         """The largest peak kept, shifted."""
         self.largest_slot = 0
@@ -90,7 +92,7 @@ class Series:
         if self.age < YOUNG:
             row = self._pools.at(self.age).row
             rule = self.rule if row == CHOSEN else Rule(row)
-        peak = self._guess(rule, query, closest)
+        peak = self.made_by(rule, query, closest)
         return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, closest)
 
     def bound_ratio(self, row: int, stated: float) -> float:
@@ -124,7 +126,10 @@ class Series:
         so far: they may teach that more is needed, never that less is.
         """
         now = self.guess(query)
-        ratios = np.array([peak / self._guess(rule, query, now.closest) for rule in Rule])
+        guesses = np.array([self.made_by(rule, query, now.closest) for rule in Rule])
+        ratios: Floats = peak / guesses
+        if not cut_off:
+            self.sizing.learn(guesses, peak, seconds, self.largest)
         bucket = self._pools.at(self.age)
         if self.age < OWN:
             bucket.learn_misses(peak / now.peak, now.row)
@@ -190,10 +195,12 @@ class Series:
         judged = known[~np.isnan(self._ratios[0, known])]
         if len(judged) < SETTLED:
             return
+        self.sizing.renew(self._ratios[:, judged])
         off = np.abs(np.log(self._ratios[:, judged[-RECENT:]]))
         self.rule = Rule(int(np.argmin(off.mean(axis=1))))
 
-    def _guess(self, rule: Rule, query: Query, closest: Slots) -> float:
+    def made_by(self, rule: Rule, query: Query, closest: Slots) -> float:
+        """Return the guess of one rule, shifted; `closest` as this series gives them."""
         line = None if rule in PLAIN else self._line
         return guess(
             rule, query, closest, self._peaks, self.largest, line=line, window=self._window
