@@ -33,7 +33,7 @@ INFORMATION = (
     "peaks and durations are known at a run's own completion only; strict FIFO, only the head of "
     "the queue is tried; order = random.Random(seed).shuffle of all rows, then at most 900 of a "
     "type; rows without runtime dropped; declared = 2 x the type's largest peak, known to every "
-    "rule and kept as the allocation of a run; size known before a run = n_inputs, input_bytes; "
+    "rule and kept as the allocation of a run; size known before a run = n_inputs, input_bytes, cores; "
     "a run takes its peak from start to end; time counted while the queue is non-empty; a run "
     "that a rule would not let in alone starts alone"
 )

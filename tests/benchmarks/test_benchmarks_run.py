@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles",
-    "stream",
+    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
+    "reconciles", "stream",
 )  # fmt: skip
 
 

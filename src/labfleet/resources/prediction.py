@@ -79,3 +79,20 @@ class Achieved(Record, frozen=True, kw_only=True):
     stated: float
     runs: int
     share: float
+
+
+class Recommendation(Record, frozen=True, kw_only=True):
+    """What a requirement should be so that least is wasted, in the resource's base unit.
+
+    resource: What it is about, as a name of history.RESOURCES.
+    size: What to give.
+    missed: Share of the recent runs that would have needed more; null as long as that is unknown.
+    runs: Names of the past runs that it was made from, at most five.
+    sentence: The evidence for people.
+    """
+
+    resource: str
+    size: float
+    missed: float | None = None
+    runs: tuple[str, ...] = ()
+    sentence: str = ""

@@ -12,15 +12,17 @@ from labfleet.decisions.prediction import wording
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import conformal
 from labfleet.decisions.prediction.rules import Rule
-from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RunKind
-from labfleet.resources.prediction import LEVELS, Evidence, Forecast
+from labfleet.resources.prediction import LEVELS, Evidence, Forecast, Recommendation
 
 ENOUGH = 20
 """First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
+BEFORE_A_LEADER = 0.95
+"""Coverage of the bound that is recommended as long as no rule leads."""
 NAMED = 5
 """Names of runs that a forecast gives."""
 
@@ -89,6 +91,29 @@ def of_kind(
         resource=resource, expected=value, bound=value, coverage=coverage,
         evidence=Evidence.DECLARED, spread=(value,) * len(LEVELS), sentence=wording.declared(),
     )  # fmt: skip
+
+
+def recommendation(family: str, window: Window, series: Series, query: Query) -> Recommendation:
+    """Return the size that wastes least, by the bound as long as nothing leads."""
+    best = series.sizing.best()
+    if best is None:
+        now = series.guess(query)
+        size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.closest
+        sentence = wording.no_leader(family, series.count)
+    else:
+        rule, margin, missed = best
+        slots = series.closest(query)
+        size = min(
+            series.made_by(rule, query, slots) * margin, OUTLIER * series.largest * query.reach
+        )
+        sentence = wording.leader(family, rule, series.count, margin, missed)
+    return Recommendation(
+        resource=series.resource,
+        size=max(0.0, size - SHIFT[series.resource]),
+        missed=missed,
+        runs=tuple(window.names[slot] for slot in slots[:NAMED].tolist()),
+        sentence=sentence,
+    )
 
 
 def _forecast(

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labfleet.decisions.prediction.forecasts import bound, of_family, of_kind
+from labfleet.decisions.prediction.forecasts import bound, of_family, of_kind, recommendation
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
 from labfleet.decisions.prediction.series import SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
-from labfleet.resources.prediction import Achieved, Prediction
+from labfleet.resources.prediction import Achieved, Prediction, Recommendation
 
 FAMILIES = 2000
 """Families kept; the one that learned longest ago makes room for a new one."""
@@ -135,6 +135,22 @@ class Learner:
                 if found is not None:
                     forecasts.append(found)
         return Prediction(family=family, forecasts=tuple(forecasts), version=self.version)
+
+    def recommend(
+        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
+        resource: str, *, owner: str = "",
+    ) -> Recommendation | None:  # fmt: skip
+        """Return what a run should be given so that least is wasted; None when nothing is known.
+
+        This is about cost, not about a promise: `predict` has the bound that keeps one.
+        """
+        for holder in ("", owner):
+            found = self._families.get((kind, namespace, family, holder))
+            series = None if found is None else found.known(resource)
+            if found is not None and series is not None:
+                query = found.window.query(parameters)
+                return recommendation(family, found.window, series, query)
+        return None
 
     def achieved(self) -> tuple[Achieved, ...]:
         """Return, by kind, resource and stated coverage, which share of bounds really held.

@@ -7,7 +7,6 @@ for a higher level from then on, each bound that held for a slightly lower one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from math import ceil
 
 import numpy as np
 
@@ -51,13 +50,20 @@ class Adaptive:
 def conformal(ordered: Floats, level: float) -> tuple[float, bool]:
     """Return the smallest ratio that a new one stays within at this level, and whether it is known.
 
-    With n ratios no level above n / (n + 1) is known: the largest ratio is returned with False.
+    The k-th of n ratios is passed by one new one in (n + 1 - k) of n + 1; between two of them it
+    is a straight line. No level above n / (n + 1) is known: the largest is returned with False.
     """
     count = len(ordered)
-    rank = ceil((count + 1) * level - 1e-9)
-    if rank > count:
+    place = (count + 1) * level - 1.0
+    if place > count - 1:
         return float(ordered[-1]), False
-    return float(ordered[max(rank, 1) - 1]), True
+    if place <= 0:
+        return float(ordered[0]), True
+    below = int(place)
+    low = float(ordered[below])
+    if below + 1 == count:
+        return low, True
+    return low + (place - below) * (float(ordered[below + 1]) - low), True
 
 
 def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:

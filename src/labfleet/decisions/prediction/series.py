@@ -13,10 +13,13 @@ import numpy as np
 from labfleet.decisions.prediction.pool import CHOSEN, LEVEL_ROW, Pools
 from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import PLAIN, RULES, Line, Rule, guess
+from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
 OWN = 20
 """Runs from which on a family is judged by its own ratios."""
+SETTLED = 5
+"""Runs behind a guess from which on its ratio says something about guesses of a grown family."""
 YOUNG = 10
 """Runs below which all families together say whose guess counts."""
 OUTLIER = 8.0
@@ -58,8 +61,11 @@ class Series:
         self.resource = resource
         self.count = 0
         """Peaks learned so far."""
+        self.age = 0
+        """The count by which the series is judged: below OWN as long as few ratios are kept."""
         self.rule = Rule.LARGEST
         self.adaptive = Adaptive()
+        self.sizing = Sizing()
         self.largest = 0.0
         """The largest peak kept, shifted."""
         self.largest_slot = 0
@@ -83,32 +89,34 @@ class Series:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""
         closest = self.closest(query)
         rule, row = self.rule, CHOSEN
-        if self.count < YOUNG:
-            row = self._pools.at(self.count).row
+        if self.age < YOUNG:
+            row = self._pools.at(self.age).row
             rule = self.rule if row == CHOSEN else Rule(row)
-        peak = self._guess(rule, query, closest)
+        peak = self.made_by(rule, query, closest)
         return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, closest)
 
     def bound_ratio(self, row: int, stated: float) -> float:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
-        bucket = self._pools.at(self.count)
-        if self.count < OWN:
+        bucket = self._pools.at(self.age)
+        if self.age < OWN:
             return bucket.bound(row, stated)
         level = self.adaptive.level(stated)
-        found, known = conformal(self._sorted()[0], level)
+        ordered = self._sorted()[0]
+        found, known = conformal(ordered, level)
         if known:
             return found
-        # Beyond what so few runs can tell: what others of this age had above their largest.
-        return found * max(1.0, conformal(bucket.ordered(CHOSEN), level)[0])
+        # Beyond what so few runs can tell: how far others of this age were from their largest.
+        beyond = conformal(bucket.ordered(CHOSEN), level)[0]
+        return max(found * beyond, float(ordered[-2]))
 
     def spread(self, row: int) -> Floats:
         """Return the ratios at LEVELS, each run weighed by how long it took."""
-        return self._pools.at(self.count).spread(row) if self.count < OWN else self._sorted()[1]
+        return self._pools.at(self.age).spread(row) if self.age < OWN else self._sorted()[1]
 
     def middle(self, row: int) -> float:
         """Return the ratio that half of the runs stayed within."""
-        young = self.count < OWN
-        ordered = self._pools.at(self.count).ordered(row) if young else self._sorted()[0]
+        young = self.age < OWN
+        ordered = self._pools.at(self.age).ordered(row) if young else self._sorted()[0]
         return float(ordered[len(ordered) // 2])
 
     def judge(self, query: Query, peak: float, seconds: float, *, cut_off: bool) -> Floats:
@@ -118,9 +126,12 @@ class Series:
         so far: they may teach that more is needed, never that less is.
         """
         now = self.guess(query)
-        ratios = np.array([peak / self._guess(rule, query, now.closest) for rule in Rule])
-        bucket = self._pools.at(self.count)
-        if self.count < OWN:
+        guesses = np.array([self.made_by(rule, query, now.closest) for rule in Rule])
+        ratios: Floats = peak / guesses
+        if not cut_off:
+            self.sizing.learn(guesses, peak, seconds, self.largest)
+        bucket = self._pools.at(self.age)
+        if self.age < OWN:
             bucket.learn_misses(peak / now.peak, now.row)
             bucket.add(np.append(ratios, ratios[self.rule]), seconds)
         else:
@@ -129,7 +140,9 @@ class Series:
                 missed = ratio > self.bound_ratio(CHOSEN, stated)
                 self.adaptive.learn(number, missed=missed)
             bucket.add(np.full(RULES + 1, ratio / self._sorted()[0][-1]), seconds)
-        if cut_off and self.count > 1:
+        if self.count < SETTLED:
+            return np.full(RULES, np.nan)
+        if cut_off and self.count > SETTLED:
             most = np.fmax.reduce(self._ratios, axis=1)
             ratios = np.fmax(ratios, most)
         return ratios
@@ -163,8 +176,10 @@ class Series:
         known = np.flatnonzero(~np.isnan(peaks))
         self._known = None if len(known) == len(peaks) else known
         if not len(known):
-            self.count = 0
+            self.count = self.age = 0
             return
+        kept = len(known) - int(np.isnan(self._ratios[0, known]).sum())
+        self.age = self.count if kept >= OWN - SETTLED else min(self.count, OWN - 1)
         self.largest_slot = int(np.nanargmax(peaks))
         self.largest = float(peaks[self.largest_slot])
         # Fitted and chosen anew when a fiftieth has been added, not with each run.
@@ -178,12 +193,14 @@ class Series:
     def _choose(self, known: Slots) -> None:
         """Choose the rule whose guesses were off by least."""
         judged = known[~np.isnan(self._ratios[0, known])]
-        if len(judged) < YOUNG - 1:
+        if len(judged) < SETTLED:
             return
+        self.sizing.renew(self._ratios[:, judged])
         off = np.abs(np.log(self._ratios[:, judged[-RECENT:]]))
         self.rule = Rule(int(np.argmin(off.mean(axis=1))))
 
-    def _guess(self, rule: Rule, query: Query, closest: Slots) -> float:
+    def made_by(self, rule: Rule, query: Query, closest: Slots) -> float:
+        """Return the guess of one rule, shifted; `closest` as this series gives them."""
         line = None if rule in PLAIN else self._line
         return guess(
             rule, query, closest, self._peaks, self.largest, line=line, window=self._window
