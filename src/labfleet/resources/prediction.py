@@ -34,6 +34,7 @@ class Forecast(Record, frozen=True, kw_only=True):
     evidence: What it rests on.
     spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS.
     runs: Names of the past runs that it was made from, at most five.
+    known: How many past runs of the family itself stand behind it.
     sentence: The evidence for people.
     """
 
@@ -44,6 +45,7 @@ class Forecast(Record, frozen=True, kw_only=True):
     evidence: Evidence
     spread: tuple[float, ...] = ()
     runs: tuple[str, ...] = ()
+    known: int = 0
     sentence: str = ""
 
 
@@ -88,6 +90,7 @@ class Recommendation(Record, frozen=True, kw_only=True):
     size: What to give.
     missed: Share of the recent runs that would have needed more; null as long as that is unknown.
     runs: Names of the past runs that it was made from, at most five.
+    known: How many past runs of the family itself stand behind it.
     sentence: The evidence for people.
     """
 
@@ -95,4 +98,5 @@ class Recommendation(Record, frozen=True, kw_only=True):
     size: float
     missed: float | None = None
     runs: tuple[str, ...] = ()
+    known: int = 0
     sentence: str = ""

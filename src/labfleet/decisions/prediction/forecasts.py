@@ -60,6 +60,7 @@ def of_family(
         coverage=coverage,
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
         runs=tuple(window.names[slot] for slot in slots),
+        known=series.count,
         sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
     )
 
@@ -118,7 +119,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
 
 def _forecast(
     resource: str, shifted: Floats, top: float, *,
-    coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+    coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str, known: int = 0,
 ) -> Forecast:  # fmt: skip
     """Return a forecast; `shifted` holds the peaks at LEVELS, then the middle and the bound."""
     # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
@@ -130,4 +131,5 @@ def _forecast(
     return Forecast(
         resource=resource, expected=min(expected, upper), bound=upper, coverage=coverage,
         evidence=evidence, spread=tuple(spread), runs=runs, sentence=sentence,
+        known=known,
     )  # fmt: skip
