@@ -9,6 +9,7 @@ and when stands in the result. Beside it, what one answer costs and the least th
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,13 +86,15 @@ def table(
         declared[each.family] = max(declared.get(each.family, 0.0), 2 * each.memory_mib)
     queues = {seed: in_order(tasks, seed) for seed in orders}
     pools = {size: float(size) * scale * 1e9 / MIB for size in sizes}
-    filled = {
-        name: {
-            size: [fill(queue, limit, begin(limit, declared)) for queue in queues.values()]
-            for size, limit in pools.items()
-        }
-        for name, begin in rules.items()
-    }
+    filled: dict[str, dict[str, list[Filled]]] = {}
+    for name, begin in rules.items():
+        of_rule = filled[name] = {}
+        for size, limit in pools.items():
+            of_rule[size] = []
+            for seed, queue in queues.items():
+                found = fill(queue, limit, begin(limit, declared))
+                of_rule[size].append(found)
+                print(f"{name}, {size} GB, order {seed}: {found}", file=sys.stderr, flush=True)
     return {
         "rules": {
             name: {size: _over_orders(each) for size, each in of_rule.items()}

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.tasks import Task
 from labfleet.decisions.admission import chance
 from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.decision import Rule
@@ -100,6 +101,7 @@ class Product:
             found = self._learner.predict(
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
+            found = believed(found, self._load.living(task.family))
         self._need = need(found, stated, Amounts())
         self._drawn = draws(f"run-{place}", self._need.spreads)
 

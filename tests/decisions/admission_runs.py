@@ -22,11 +22,13 @@ def spread(least: float, most: float) -> tuple[float, ...]:
     return tuple(least + (most - least) * level for level in LEVELS)
 
 
-def wanted(memory: Sequence[float], *, bound: int | None = None, **more: int) -> Need:
+def wanted(
+    memory: Sequence[float], *, bound: int | None = None, family: str = "", **more: int
+) -> Need:
     """A need of memory alone, with its spread, and of other dimensions for certain."""
     amounts = Amounts(memory_mib=int(memory[-1]) if bound is None else bound, **more)
     rows = ((float(more.get("cpu_milli", 0)),), tuple(memory), (0.0,))
-    return Need(spreads=rows, bounds=amounts, declared=amounts)
+    return Need(spreads=rows, bounds=amounts, declared=amounts, family=family)
 
 
 def asked(load: Load, need: Need, uid: str = "new", **how):

@@ -100,12 +100,12 @@ def test_the_answer_says_rule_chance_and_what_would_let_it_in():
     assert found.candidates[0].reasons == ("OverMemoryTarget",)
     assert found.message == (
         "needs 0.5 CPU / 1.074 GiB (upper bound); chance of exceeding a target 50.00%, "
-        "above 0.25%; c lets it in once 100 MiB more is free; ask again later"
+        "above 0.20%; c lets it in once 100 MiB more is free; ask again later"
     )
     assert (found.rule, found.risk, found.epsilon) == ("chance", 0.5, chance.EPSILON)
     found = asked(load, wanted(spread(100, 300)))
     assert found.message == (
-        "needs 300 MiB (upper bound); chance of exceeding a target 0.00%, within 0.25%; "
+        "needs 300 MiB (upper bound); chance of exceeding a target 0.00%, within 0.20%; "
         "approved on c"
     )
 

@@ -133,4 +133,19 @@ def test_unknown_cost_is_the_default_never_free():
     assert found.declared == Amounts(cpu_milli=250, memory_mib=700, network_kbps=10, storage_mib=5)
     assert found.spreads == ((250.0,), spread(50, 120), (10.0,))
     assert need(None, {}, default).bounds == default
+    assert found.family == "f"
     assert len(need(None, {}, default).spreads) == len(TARGETED)
+
+
+def test_living_runs_are_counted_by_family():
+    """A family is forgotten with its last run, so that nothing grows with past families."""
+    load = Load()
+    for uid in ("a", "b"):
+        load.add(uid, wanted((5.0,), family="waku"))
+    assert (load.living("waku"), load.living("other")) == (2, 0)
+    load.add("a", wanted((5.0,), family="waku"))
+    load.remove("a")
+    load.remove("a")
+    assert load.living("waku") == 1
+    load.remove("b")
+    assert (load.living("waku"), load._families) == (0, {})

@@ -27,11 +27,13 @@ class Need:
     spreads: For each of TARGETED, quantiles of what it takes while it runs, or one number.
     bounds: Upper bound in each dimension; plainly what it needs where nothing is predicted.
     declared: What it or the cluster's default declares.
+    family: Which runs it is like; those of a family that live are counted.
     """
 
     spreads: tuple[tuple[float, ...], ...]
     bounds: Amounts
     declared: Amounts
+    family: str = ""
 
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
@@ -54,6 +56,7 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
         spreads=tuple(rows[name] for name in TARGETED),
         bounds=Amounts(**bounds),
         declared=Amounts(**stated),
+        family=prediction.family if prediction is not None else "",
     )
 
 
@@ -67,6 +70,7 @@ class _Live:
     drawn: Draws
     bounds: Vector
     declared: Vector
+    family: str
 
 
 class Load:
@@ -77,6 +81,7 @@ class Load:
         self._bounds: Vector = (0,) * len(DIMENSIONS)
         self._declared: Vector = self._bounds
         self._live: dict[str, _Live] = {}
+        self._families: dict[str, int] = {}
 
     def __len__(self) -> int:
         """Return how many runs live."""
@@ -85,6 +90,10 @@ class Load:
     def __contains__(self, uid: str) -> bool:
         """Return whether a run of this uid lives."""
         return uid in self._live
+
+    def living(self, family: str) -> int:
+        """Return how many runs of a family live."""
+        return self._families.get(family, 0)
 
     @property
     def bounds(self) -> Amounts:
@@ -107,8 +116,10 @@ class Load:
             drawn=draws(uid, wanted.spreads),
             bounds=vector(wanted.bounds),
             declared=vector(wanted.declared),
+            family=wanted.family,
         )
         self._live[uid] = live
+        self._families[live.family] = self.living(live.family) + 1
         self._count(live, 1)
         if peaks:
             self.observe(uid, peaks)
@@ -116,8 +127,12 @@ class Load:
     def remove(self, uid: str) -> None:
         """Forget a run that ended; nothing changes when it is unknown."""
         live = self._live.pop(uid, None)
-        if live is not None:
-            self._count(live, -1)
+        if live is None:
+            return
+        self._count(live, -1)
+        left = self._families.pop(live.family) - 1
+        if left:
+            self._families[live.family] = left
 
     def observe(self, uid: str, peaks: Mapping[str, float]) -> None:
         """Raise a live run to its peaks so far, in base units by dimension.
