@@ -75,28 +75,11 @@ class Learner:
         self.version = kept.place
         run = kept.run
         reported = run.source is Source.REPORTED and not self._trust_reports
+        if reported and not run.owner:
+            return
         key = (run.kind, run.namespace, run.family, run.owner if reported else "")
-        peaks = {name: peak for name in RESOURCES if (peak := used(run, name)) is not None}
         family = self._families.pop(key, None) or Family()
-        query = family.window.query(run.parameters) if len(family.window) else None
-        judged: dict[str, _Judged] = {}
-        for name, peak in peaks.items():
-            found = self._judge(run, family, query, name, max(peak, 0.0) + SHIFT[name])
-            if found is not None:
-                judged[name] = found
-        if judged:
-            slot = family.window.add(
-                run.parameters, run.name or run.uid, run.duration_seconds or 0.0
-            )
-            for name in judged:
-                if name not in family.series:
-                    pools = self._lent(run.kind, name)
-                    family.series[name] = Series(name, family.window, pools)
-            for name, series in family.series.items():
-                if name in judged:
-                    series.put(slot, judged[name].peak, judged[name].ratios)
-                else:
-                    series.skip(slot)
+        self._learn(run, family, lends=not reported)
         if len(family.window):
             self._families[key] = family
             if len(self._families) > FAMILIES:
@@ -173,27 +156,53 @@ class Learner:
             found = self._pools[kind, resource] = Pools()
         return found
 
+    def _learn(self, run: Run, family: Family, *, lends: bool) -> None:
+        """Judge what a run used by what was known before, then keep it."""
+        query = family.window.query(run.parameters) if len(family.window) else None
+        judged: dict[str, _Judged] = {}
+        for name in RESOURCES:
+            peak = used(run, name)
+            if peak is not None:
+                found = self._judge(run, family, query, name, max(peak, 0.0), lends=lends)
+                if found is not None:
+                    judged[name] = found
+        if not judged:
+            return
+        slot = family.window.add(run.parameters, run.name or run.uid, run.duration_seconds or 0.0)
+        for name in judged:
+            if name not in family.series:
+                pools = self._lent(run.kind, name)
+                family.series[name] = Series(name, family.window, pools, lends=lends)
+        for name, series in family.series.items():
+            if name in judged:
+                new = judged[name]
+                series.put(slot, new.peak, new.ratios, cut_off=bool(run.censored))
+            else:
+                series.skip(slot)
+
     def _judge(
-        self, run: Run, family: Family, query: Query | None, name: str, peak: float
+        self, run: Run, family: Family, query: Query | None, name: str, peak: float, *, lends: bool
     ) -> _Judged | None:
         """Return what is to be kept of a peak; None when a cut-off run says nothing new."""
-        shift = SHIFT[name]
-        seconds = run.duration_seconds or 0.0
         given = run.allocation.get(name)
-        series = family.known(name)
         if run.censored and name == "memory_mib" and "oom" in run.censored.lower():
-            peak = max(peak, (given or 0) + shift) * MEMORY_BUMP
+            peak = max(peak, given or 0.0) * MEMORY_BUMP
+        shift = SHIFT[name]
+        peak += shift
+        seconds = run.duration_seconds or 0.0
+        series = family.known(name)
         if series is None or query is None:
             if run.censored and (given is None or peak <= given + shift):
                 return None
-            if not run.censored:
+            if lends and not run.censored:
                 share = peak / (given + shift) if given else float("nan")
                 self._lent(run.kind, name).firsts.add(np.array([share, peak]), seconds)
             return _Judged(peak, None)
         now = series.guess(query)
         if run.censored and peak <= now.peak * series.bound_ratio(now.row, 0.95):
             return None
-        self._count(run, series, now, peak)
+        if lends:
+            self._count(run, series, now, peak)
         ratios = series.judge(query, peak, seconds, cut_off=bool(run.censored))
         return _Judged(peak, ratios)
 

@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
+from labfleet.decisions.prediction.quantiles import Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import RULES
 from labfleet.decisions.prediction.window import Floats
 from labfleet.resources.prediction import LEVELS
@@ -114,11 +114,6 @@ class Bucket(Pool):
     def bound(self, row: int, stated: float) -> float:
         """Return the ratio that a new run stays within at a stated level."""
         return conformal(self.ordered(row), self.adaptive.level(stated))[0]
-
-    def learn_misses(self, ratio: float, row: int) -> None:
-        """Follow how often the bound of a family of this bucket was missed."""
-        for number, stated in enumerate(STATED):
-            self.adaptive.learn(number, missed=ratio > self.bound(row, stated))
 
 
 class Pools:

@@ -14,7 +14,7 @@ from labfleet.decisions.prediction.pool import CHOSEN, LEVEL_ROW, Pools
 from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import PLAIN, RULES, Line, Rule, guess
 from labfleet.decisions.prediction.sizing import Sizing
-from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
+from labfleet.decisions.prediction.window import KEPT, Floats, Query, Slots, Window, nearest
 
 OWN = 20
 """Runs from which on a family is judged by its own ratios."""
@@ -56,8 +56,11 @@ class Guess:
 class Series:
     """The peaks of one resource, at the slots of the family's window."""
 
-    def __init__(self, resource: str, window: Window, pools: Pools) -> None:
-        """Begin with no peak; `pools` are of the family's kind and this resource."""
+    def __init__(self, resource: str, window: Window, pools: Pools, *, lends: bool = True) -> None:
+        """Begin with no peak; `pools` are of the family's kind and this resource.
+
+        A series that does not lend borrows from other families, and they learn nothing of it.
+        """
         self.resource = resource
         self.count = 0
         """Peaks learned so far."""
@@ -69,6 +72,7 @@ class Series:
         self.largest = 0.0
         """The largest peak kept, shifted."""
         self.largest_slot = 0
+        self.lends = lends
         self._pools = pools
         self._window = window
         size = max(8, len(window.seconds))
@@ -122,8 +126,9 @@ class Series:
     def judge(self, query: Query, peak: float, seconds: float, *, cut_off: bool) -> Floats:
         """Return what each guess was worth for a run, and learn from it whether bounds hold.
 
-        The run is not kept yet. The ratios of one that was cut off count as at least the largest
-        so far: they may teach that more is needed, never that less is.
+        The run is not kept yet. One that was cut off may teach that more is needed, never that
+        less is: it counts as a miss or not at all, its ratios count as at least the largest so
+        far, and other families learn nothing of it.
         """
         now = self.guess(query)
         guesses = np.array([self.made_by(rule, query, now.closest) for rule in Rule])
@@ -131,29 +136,32 @@ class Series:
         if not cut_off:
             self.sizing.learn(guesses, peak, seconds, self.largest)
         bucket = self._pools.at(self.age)
-        if self.age < OWN:
-            bucket.learn_misses(peak / now.peak, now.row)
+        ratio = peak / now.peak
+        young = self.age < OWN
+        adaptive = bucket.adaptive if young else self.adaptive
+        for number, stated in enumerate(STATED if self.lends or not young else ()):
+            missed = ratio > self.bound_ratio(now.row, stated)
+            if missed or not cut_off:
+                adaptive.learn(number, missed=missed)
+        if cut_off:
+            return np.fmax(ratios, np.fmax.reduce(self._ratios, axis=1))
+        if self.lends and young:
             bucket.add(np.append(ratios, ratios[self.rule]), seconds)
-        else:
-            ratio = peak / now.peak
-            for number, stated in enumerate(STATED):
-                missed = ratio > self.bound_ratio(CHOSEN, stated)
-                self.adaptive.learn(number, missed=missed)
+        elif self.lends:
             bucket.add(np.full(RULES + 1, ratio / self._sorted()[0][-1]), seconds)
-        if self.count < SETTLED:
-            return np.full(RULES, np.nan)
-        if cut_off and self.count > SETTLED:
-            most = np.fmax.reduce(self._ratios, axis=1)
-            ratios = np.fmax(ratios, most)
-        return ratios
+        return ratios if self.count >= SETTLED else np.full(RULES, np.nan)
 
-    def put(self, slot: int, peak: float, ratios: Floats | None) -> None:
-        """Keep a peak at a slot of the window, with what each guess of it was worth."""
+    def put(self, slot: int, peak: float, ratios: Floats | None, *, cut_off: bool = False) -> None:
+        """Keep a peak at a slot of the window, with what each guess of it was worth.
+
+        A run that was cut off makes the family no older: bounds of older families are tighter.
+        """
         self._clear(slot)
         self._peaks[slot] = peak
         if ratios is not None:
             self._ratios[:, slot] = ratios
-        self.count += 1
+        if not cut_off or not self.count:
+            self.count += 1
         self._renew()
 
     def skip(self, slot: int) -> None:
@@ -196,6 +204,8 @@ class Series:
         if len(judged) < SETTLED:
             return
         self.sizing.renew(self._ratios[:, judged])
+        oldest = self._window.count % KEPT if len(self._window) == KEPT else 0
+        judged = np.concatenate((judged[judged >= oldest], judged[judged < oldest]))
         off = np.abs(np.log(self._ratios[:, judged[-RECENT:]]))
         self.rule = Rule(int(np.argmin(off.mean(axis=1))))
 
