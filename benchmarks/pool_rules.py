@@ -78,6 +78,7 @@ class Product:
         self._learner = learner
         self._load = Load()
         self._known: tuple[int, int] | None = None
+        self._now = 0.0
         self._need: Need
         self._drawn: Any = None
 
@@ -108,11 +109,13 @@ class Product:
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""
         self._look(place, task)
-        self._load.add(f"run-{place}", self._need)
+        self._load.add(f"run-{place}", self._need, since=self._now)
 
     def ended(self, place: int, task: Task, at: float) -> None:
         """Give it back, and learn what it took."""
+        self._now = at
         self._load.remove(f"run-{place}")
+        self._load.advance(at)
         if self._learner is not None:
             given = self._declared[task.family]
             self._learner.learn(kept(task, place, self._learner.version + 1, at, given))

@@ -32,8 +32,16 @@ def believed(prediction: Prediction, living: int) -> Prediction:
         forecasts.append(
             msgspec.structs.replace(
                 each,
-                spread=tuple(max(amount, each.bound) for amount in each.spread),
+                spread=_raised(each.spread, each.bound),
+                later=tuple(
+                    msgspec.structs.replace(one, spread=_raised(one.spread, each.bound))
+                    for one in each.later
+                ),
                 sentence=f"{each.sentence} {said} the bound.".strip(),
             )
         )
     return msgspec.structs.replace(prediction, forecasts=tuple(forecasts))
+
+
+def _raised(spread: tuple[float, ...], least: float) -> tuple[float, ...]:
+    return tuple(max(amount, least) for amount in spread)

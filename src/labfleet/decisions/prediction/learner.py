@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labfleet.decisions.prediction.forecasts import bound, of_family, of_kind, recommendation
+from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
-from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import SHIFT, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
 from labfleet.resources.prediction import Achieved, Prediction, Recommendation
 
-FAMILIES = 2000
+FAMILIES = 1000
 """Families kept; the one that learned longest ago makes room for a new one."""
 MEMORY_BUMP = 1.2
 """A run that was killed for want of memory needed at least this many times what it had."""
+CENSORED_AT = STATED.index(0.95)
+"""A run that was cut off below the bound of this coverage says nothing new."""
 COUNTED = 2000
 """Runs after which earlier ones count half in what was achieved."""
 
@@ -101,7 +103,7 @@ class Learner:
         queries: dict[int, Query] = {}
         forecasts = []
         for name in RESOURCES:
-            limit = declared.get(name)
+            given = declared.get(name)
             for each in (ours, theirs):
                 if each is not None and (series := each.known(name)) is not None:
                     query = queries.get(id(each))
@@ -109,12 +111,12 @@ class Learner:
                         query = queries[id(each)] = each.window.query(parameters)
                     forecasts.append(
                         of_family(
-                            family, each.window, series, query, declared=limit, coverage=coverage
+                            family, each.window, series, query, declared=given, coverage=coverage
                         )
                     )
                     break
             else:
-                found = of_kind(kind, name, self._pools.get((kind, name)), limit, coverage)
+                found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
                 if found is not None:
                     forecasts.append(found)
         return Prediction(family=family, forecasts=tuple(forecasts), version=self.version)
@@ -199,21 +201,22 @@ class Learner:
                 self._lent(run.kind, name).firsts.add(np.array([share, peak]), seconds)
             return _Judged(peak, None)
         now = series.guess(query)
-        if run.censored and peak <= now.peak * series.bound_ratio(now.row, 0.95):
+        bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]
+        if run.censored and peak <= bounds[CENSORED_AT]:
             return None
         if lends:
-            self._count(run, series, now, peak)
-        ratios = series.judge(query, peak, seconds, cut_off=bool(run.censored))
+            top = min(now.top, limit(series, given))
+            self._count(run.kind, name, [peak <= min(bound, top) for bound in bounds])
+        missed = [peak > bound for bound in bounds]
+        ratios = series.judge(query, now, peak, seconds, missed, cut_off=bool(run.censored))
         return _Judged(peak, ratios)
 
-    def _count(self, run: Run, series: Series, now: Guess, peak: float) -> None:
-        """Count whether the bounds held that the run would have had."""
-        name = series.resource
-        given = run.allocation.get(name)
-        rows = self._achieved.setdefault((run.kind, name), [[0.0, 0.0] for _ in STATED])
-        for stated, counts in zip(STATED, rows, strict=True):
+    def _count(self, kind: RunKind, name: str, held: list[bool]) -> None:
+        """Count whether the bounds at STATED held that a run would have had."""
+        rows = self._achieved.setdefault((kind, name), [[0.0, 0.0] for _ in STATED])
+        for within, counts in zip(held, rows, strict=True):
             if counts[0] >= COUNTED:
                 counts[0] /= 2
                 counts[1] /= 2
             counts[0] += 1
-            counts[1] += peak <= bound(series, now, given, stated)
+            counts[1] += within

@@ -33,9 +33,10 @@ class Sizing:
         self._missed = np.zeros((RULES, len(MARGINS)))
         self._margins: Floats | None = None
 
-    def renew(self, ratios: Floats) -> None:
-        """Take the margins from a rule's ratios, one row a rule, all known."""
-        self._margins = np.quantile(ratios, MARGINS, axis=1).T
+    def renew(self, ordered: Floats) -> None:
+        """Take the margins from the rules' ratios, one row a rule, smallest first."""
+        last = ordered.shape[1] - 1
+        self._margins = ordered[:, [round(share * last) for share in MARGINS]]
 
     def learn(self, guesses: Floats, peak: float, seconds: float, largest: float) -> None:
         """Follow every pair over one more run; `largest` is the largest peak before it."""
