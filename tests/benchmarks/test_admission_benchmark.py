@@ -5,22 +5,21 @@ from __future__ import annotations
 import pytest
 from benchmarks import admission, measure, pool_rules, saturated_pool, tasks
 
-from labfleet.decisions.admission import chance, load
-
-ORDER = (5,)
+from labfleet.decisions.admission import load
+from labfleet.decisions.admission.draws import draws
 
 
 def task(seconds: float, memory: float, family: str = "f") -> tasks.Task:
     return tasks.Task(family=family, parameters={}, seconds=seconds, memory_mib=memory)
 
 
-def labfleet(**more: object) -> dict[str, float]:
+def labfleet() -> dict[str, float]:
     """The row of the product's rule on made tasks in one small pool."""
     found = admission.table(
-        tasks.made(120), rules={"labfleet": admission.RULES["labfleet"]}, sizes=("30",),
-        orders=ORDER, scale=0.1, **more,
+        tasks.made(150), rules={"labfleet": admission.RULES["labfleet"]}, sizes=("100",),
+        orders=(5,), scale=0.1,
     )  # fmt: skip
-    return found["rules"]["labfleet"]["30"]
+    return found["rules"]["labfleet"]["100"]
 
 
 def test_a_pool_is_strictly_first_come_and_counts_only_while_somebody_waits():
@@ -72,12 +71,12 @@ def test_an_order_is_a_seeds_shuffle_with_a_limit_for_each_type():
 @pytest.mark.parametrize(
     ("where", "name", "broken", "moves"),
     [
-        (chance, "_count", lambda total, target: 0, "over_limit"),
+        (load, "draws", lambda uid, spreads: draws(uid, spreads) // 3, "over_limit"),
         (load.Load, "remove", lambda self, uid: None, "true_use"),
     ],
 )
 def test_a_broken_function_of_the_product_moves_the_figure(where, name, broken, moves, monkeypatch):
-    """The figures are of the product's own code: blind, it is over; forgetful, it is empty."""
+    """The figures are of the product's own code: drawn light, it is over; forgetful, it is empty."""
     sound = labfleet()
     monkeypatch.setattr(where, name, broken)
     other = labfleet()

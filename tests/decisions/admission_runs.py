@@ -54,4 +54,8 @@ vectors = st.builds(
     Amounts, cpu_milli=st.integers(0, 5000), memory_mib=st.integers(0, 5000),
     network_kbps=st.integers(0, 5000), storage_mib=st.integers(0, 900),
 )  # fmt: skip
-needs = st.builds(Need, spreads=rows, bounds=vectors, declared=vectors)
+stages = st.lists(st.tuples(st.integers(1, 50).map(float), st.integers(0, 2), spreads), max_size=3)
+needs = st.builds(
+    Need, spreads=rows, bounds=vectors, declared=vectors, family=st.sampled_from(["f", "g"]),
+    later=stages.map(lambda found: tuple(sorted(found))),
+)  # fmt: skip

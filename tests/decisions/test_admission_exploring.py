@@ -6,14 +6,14 @@ import pytest
 from admission_runs import spread
 
 from labfleet.decisions.admission.exploring import LIVING_FOR_EACH_KNOWN, believed
-from labfleet.resources.prediction import Evidence, Forecast, Prediction
+from labfleet.resources.prediction import Evidence, Forecast, Later, Prediction
 
 
 def told(known: int, *, resource: str = "memory_mib", row: tuple[float, ...] = spread(50, 120)):
     """A prediction of one resource that rests on so many runs."""
     forecast = Forecast(
         resource=resource, expected=80, bound=100, coverage=0.95, evidence=Evidence.CLOSEST,
-        spread=row, known=known, sentence="From the closest run.",
+        spread=row, later=(Later(after_seconds=9, spread=row),), known=known, sentence="From the closest run.",
     )  # fmt: skip
     return Prediction(family="f", forecasts=(forecast,), version=7)
 
@@ -26,6 +26,7 @@ def test_draws_are_believed_until_too_many_live(known):
     doubted = believed(told(known), most + 1).forecasts[0]
     assert min(doubted.spread) == 100
     assert doubted.spread[-1] == 120
+    assert doubted.later[0].spread == doubted.spread
     assert f"{most + 1} of the family run and {known} have ended" in doubted.sentence
 
 
