@@ -114,11 +114,13 @@ class KeptRun(Record, frozen=True, kw_only=True):
 
 def used(run: Run, resource: str) -> float | None:
     """Return the peak of a resource of RESOURCES that the run is known to have used."""
-    if resource == "duration_seconds":
-        return run.duration_seconds
+    return run.duration_seconds if resource == "duration_seconds" else peak(run.use, resource)
+
+
+def peak(use: Mapping[str, Use], resource: str) -> float | None:
+    """Return the peak of a dimension in what was used, of the network's the busier direction's."""
     names = ("network_in_kbps", "network_out_kbps") if resource == "network_kbps" else (resource,)
-    peaks = [run.use[name].peak for name in names if name in run.use]
-    known = [peak for peak in peaks if peak is not None]
+    known = [found for name in names if name in use and (found := use[name].peak) is not None]
     return max(known, default=None)
 
 

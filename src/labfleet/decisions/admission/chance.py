@@ -19,7 +19,7 @@ from labfleet.decisions.admission.load import Load, Need, Vector
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage, vector
 from labfleet.resources.decision import Decision, Rule, Verdict
 
-EPSILON = 0.0025
+EPSILON = 0.002
 """How large the chance of exceeding a target may be, unless a cluster says otherwise."""
 
 _PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)

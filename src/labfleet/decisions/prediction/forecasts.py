@@ -6,21 +6,31 @@ outlier may lift a bound.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from labfleet.decisions.prediction import wording
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import conformal
 from labfleet.decisions.prediction.rules import Rule
-from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RunKind
-from labfleet.resources.prediction import LEVELS, Evidence, Forecast
+from labfleet.resources.prediction import (
+    LEVELS,
+    Evidence,
+    Forecast,
+    Later,
+    Recommendation,
+)
 
 ENOUGH = 20
 """First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
+BEFORE_A_LEADER = 0.95
+"""Coverage of the bound that is recommended as long as no rule leads."""
 NAMED = 5
 """Names of runs that a forecast gives."""
 
@@ -45,19 +55,22 @@ def of_family(
 ) -> Forecast:  # fmt: skip
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
-    top = min(now.top, limit(series, declared))
-    exact = query.far[now.closest[0]] < SAME
-    slots = now.closest[:NAMED].tolist()
+    ratio = series.bound_ratio(now.row, coverage)
+    exact = query.far[now.near.slots[0]] < SAME
+    slots = now.near.slots[:NAMED].tolist()
     if now.rule is Rule.LARGEST and series.largest_slot not in slots:
         slots = [series.largest_slot, *slots[: NAMED - 1]]
-    ratio = series.bound_ratio(now.row, coverage)
     return _forecast(
         series.resource,
-        now.peak * np.append(series.spread(now.row), (series.middle(now.row), ratio)),
-        top,
+        now.peak * series.spread(now.row),
+        now.peak * series.middle(now.row),
+        now.peak * ratio,
+        top=min(now.top, limit(series, declared)),
         coverage=coverage,
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
-        runs=tuple(window.names[slot] for slot in slots),
+        runs=tuple([window.names[slot] for slot in slots]),
+        known=series.count,
+        later=[(seconds, now.peak * ratios) for seconds, ratios in series.later()],
         sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
     )
 
@@ -75,8 +88,10 @@ def of_kind(
             ratio = conformal(ordered, coverage)[0]
             return _forecast(
                 resource,
-                scale * np.append(pools.firsts.spread(row), (ordered[len(ordered) // 2], ratio)),
-                float("inf") if declared is None else scale,
+                scale * pools.firsts.spread(row),
+                scale * ordered[len(ordered) // 2],
+                scale * ratio,
+                top=float("inf") if declared is None else scale,
                 coverage=coverage,
                 evidence=Evidence.KIND,
                 runs=(),
@@ -91,18 +106,60 @@ def of_kind(
     )  # fmt: skip
 
 
+def recommendation(family: str, window: Window, series: Series, query: Query) -> Recommendation:
+    """Return the size that wastes least, by the bound as long as nothing leads."""
+    best = series.sizing.best()
+    if best is None:
+        now = series.guess(query)
+        size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.near.slots
+        sentence = wording.no_leader(family, series.count)
+    else:
+        rule, margin, missed = best
+        near = series.near(query)
+        slots = near.slots
+        size = min(
+            series.made_by(rule, query, near) * margin, OUTLIER * series.largest * query.reach
+        )
+        sentence = wording.leader(family, rule, series.count, margin, missed)
+    return Recommendation(
+        resource=series.resource,
+        size=max(0.0, size - SHIFT[series.resource]),
+        missed=missed,
+        runs=tuple(window.names[slot] for slot in slots[:NAMED].tolist()),
+        sentence=sentence,
+    )
+
+
 def _forecast(
-    resource: str, shifted: Floats, top: float, *,
-    coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+    resource: str, spread: Floats, middle: float, upper: float, *,
+    top: float, coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+    known: int = 0, later: Sequence[tuple[float, Floats]] = (),
 ) -> Forecast:  # fmt: skip
-    """Return a forecast; `shifted` holds the peaks at LEVELS, then the middle and the bound."""
+    """Return a forecast of shifted peaks: those at LEVELS, the middle one and the bound."""
+    shift = SHIFT[resource]
     # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
-    shifted[len(LEVELS) - 1] = max(shifted[len(LEVELS) - 1], shifted[-1])
-    np.minimum(shifted, top, out=shifted)
-    shifted -= SHIFT[resource]
-    np.maximum(shifted, 0.0, out=shifted)
-    *spread, expected, upper = shifted.tolist()
+    spread[-1] = max(spread[-1], upper)
+    upper = max(0.0, min(upper, top) - shift)
     return Forecast(
-        resource=resource, expected=min(expected, upper), bound=upper, coverage=coverage,
-        evidence=evidence, spread=tuple(spread), runs=runs, sentence=sentence,
-    )  # fmt: skip
+        resource=resource,
+        expected=min(upper, max(0.0, middle - shift)),
+        bound=upper,
+        coverage=coverage,
+        evidence=evidence,
+        spread=_plain(spread, top, shift),
+        later=tuple(
+            Later(after_seconds=seconds, spread=_plain(peaks, top, shift))
+            for seconds, peaks in later
+        ),
+        runs=runs,
+        known=known,
+        sentence=sentence,
+    )
+
+
+def _plain(peaks: Floats, top: float, shift: float) -> tuple[float, ...]:
+    """Return shifted peaks as amounts, none above `top`."""
+    np.minimum(peaks, top, out=peaks)
+    peaks -= shift
+    np.maximum(peaks, 0.0, out=peaks)
+    return tuple(peaks.tolist())

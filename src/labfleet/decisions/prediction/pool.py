@@ -6,14 +6,14 @@ second run do. So the ratios (peak over guess) of every family are kept by how m
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from statistics import NormalDist
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
+from labfleet.decisions.prediction.quantiles import LEVEL_ROW, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import RULES
 from labfleet.decisions.prediction.window import Floats
-from labfleet.resources.prediction import LEVELS
 
 BUCKETS = (1, 2, 3, 5, 10, 20, 50)
 """Least count of runs of each bucket; the last one has no end."""
@@ -25,12 +25,11 @@ ASSUMED = (0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2)
 """Spread of the logarithm of ratios that is assumed of a bucket before anything is known."""
 CHOSEN = RULES
 """The row of ratios of the rule that each family chose for itself."""
-LEVEL_ROW = np.array(LEVELS)
 
 
 def bucket(count: int) -> int:
     """Return the number of the bucket for a count of runs, at least 1."""
-    return sum(1 for least in BUCKETS if count >= least) - 1
+    return bisect_right(BUCKETS, count) - 1
 
 
 class Pool:
@@ -44,7 +43,7 @@ class Pool:
         self._assumed = np.zeros(0) if assumed is None else assumed
         self._shown = (self._figures[:, :0], self._seconds[:0])
         self._shown_at = 0
-        self._made: dict[int, tuple[Floats, Floats]] = {}
+        self._made: dict[int, tuple[list[float], Floats]] = {}
 
     def add(self, figures: Floats, seconds: float) -> None:
         """Take in one run's figures, one a row; nan is unknown."""
@@ -64,7 +63,7 @@ class Pool:
         """The figures that are counted by now, one column a run."""
         return self._shown[0]
 
-    def ordered(self, row: int) -> Floats:
+    def ordered(self, row: int) -> list[float]:
         """Return the known figures of a row, smallest first."""
         return self._sorted(row)[0]
 
@@ -72,7 +71,7 @@ class Pool:
         """Return the figures of a row at LEVELS, each weighed by how long its run took."""
         return self._sorted(row)[1]
 
-    def _sorted(self, row: int) -> tuple[Floats, Floats]:
+    def _sorted(self, row: int) -> tuple[list[float], Floats]:
         made = self._made.get(row)
         if made is None:
             figures, seconds = self._shown[0][row], self._shown[1]
@@ -84,7 +83,7 @@ class Pool:
                 seconds = np.concatenate((seconds, np.full(len(self._assumed), middle)))
                 figures = np.concatenate((figures, self._assumed))
             spread = weighted(figures, seconds, LEVEL_ROW) if len(figures) else figures
-            made = self._made[row] = (np.sort(figures), spread)
+            made = self._made[row] = (np.sort(figures).tolist(), spread)
         return made
 
 
@@ -114,11 +113,6 @@ class Bucket(Pool):
     def bound(self, row: int, stated: float) -> float:
         """Return the ratio that a new run stays within at a stated level."""
         return conformal(self.ordered(row), self.adaptive.level(stated))[0]
-
-    def learn_misses(self, ratio: float, row: int) -> None:
-        """Follow how often the bound of a family of this bucket was missed."""
-        for number, stated in enumerate(STATED):
-            self.adaptive.learn(number, missed=ratio > self.bound(row, stated))
 
 
 class Pools:

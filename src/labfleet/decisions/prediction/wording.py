@@ -22,22 +22,40 @@ GUESSES = {
 
 def of_family(family: str, rule: Rule, count: int, ratio: float, *, exact: bool) -> str:
     """Return what a forecast from runs of the family itself rests on."""
-    runs = f"{count} runs of {family}" if count > 1 else f"the one run of {family}"
-    if rule is Rule.LARGEST and count == 1:
-        begun = f"From {runs}"
-    else:
-        begun = "From " + GUESSES[rule].format(
-            runs=runs, few=min(FEW, count),
-            closest="last run that asked for the same" if exact else "closest run",
-            many="closest runs",
-        )  # fmt: skip
+    begun = _begun(family, rule, count, exact=exact)
     return f"{begun}, times {ratio:.2f} for how far such guesses were off."
+
+
+def leader(family: str, rule: Rule, count: int, margin: float, missed: float) -> str:
+    """Return what a recommended size rests on."""
+    begun = _begun(family, rule, count, exact=False)
+    return (
+        f"{begun}, times {margin:.2f}; this has wasted least so far, "
+        f"and {100 * missed:.0f} % of the recent runs would have needed more."
+    )
+
+
+def no_leader(family: str, count: int) -> str:
+    """Return what a recommended size rests on as long as few runs were followed."""
+    return f"Too few runs of {family} ({count}) to tell what wastes least; the bound at 95 %."
+
+
+def _begun(family: str, rule: Rule, count: int, *, exact: bool) -> str:
+    if count == 1:
+        return f"From the one run of {family}"
+    return "From " + GUESSES[rule].format(
+        runs=f"{count} runs of {family}",
+        few=min(FEW, count),
+        closest="last run that asked for the same" if exact else "closest run",
+        many="closest runs",
+    )
 
 
 def of_kind(kind: RunKind, count: int, *, declared: bool) -> str:
     """Return what a forecast from the first runs of other families rests on."""
     what = "used of what they were given" if declared else "used"
-    return f"No run of this family yet; from what the first runs of {count} other {KINDS[kind]} {what}."
+    others = f"the first runs of {count} other {KINDS[kind]}"
+    return f"No run of this family yet; from what {others} {what}."
 
 
 def declared() -> str:
