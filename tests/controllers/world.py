@@ -137,7 +137,9 @@ class PatientStore(Gate):
 def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
     """The verbs over one store, which may be a `Gate`."""
     cache.declare(*indices.declared())
-    return ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store)
+    return ServiceContext(
+        Objects(store), cache, clock, ids, log=store, replies=store, series=store, history=store
+    )
 
 
 @dataclass

@@ -116,7 +116,9 @@ async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> Asy
     cache = kind_of_cache(store)
     cache.declare(*indices.declared())
     made = World(
-        ServiceContext(Objects(store), cache, clock, ids, log=store, replies=store, series=store),
+        ServiceContext(
+            Objects(store), cache, clock, ids, log=store, replies=store, series=store, history=store
+        ),
         store,
         clock,
         ids,

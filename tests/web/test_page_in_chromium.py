@@ -324,7 +324,7 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
         session = await world.services.objects.get(Session, "x0003", "default")
         await world.status(session, message=f"step {number}")
     tab = await screen.signed_in()
-    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions",
+    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
              "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
     for width in (1440, 390):
         await tab.call("Emulation.setDeviceMetricsOverride",

@@ -13,6 +13,7 @@ from litestar.openapi import OpenAPIConfig
 
 from labfleet.api.compatible import (
     cml_data,
+    compat_history,
     compat_routes,
     compat_worker_routes,
     worker_region_routes,
@@ -36,6 +37,7 @@ from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
+    history_routes,
     idle_routes,
     licence_routes,
     log_routes,
@@ -179,6 +181,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *verb_routes.routes(services),
         *apply_routes.routes(services),
         *telemetry_routes.routes(services),
+        *history_routes.routes(services),
         *idle_routes.routes(services),
         *log_routes.routes(services),
         *licence_routes.routes(services),
@@ -191,6 +194,7 @@ def _compatible(services: ServiceContext) -> list[Route]:
     """Return the routes under other systems' names."""
     return [
         *compat_routes.routes(services),
+        *compat_history.routes(services),
         *cml_data.routes(services),
         *compatible_idle.routes(services),
         *compatible_settings.routes(services),

@@ -216,6 +216,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             log=outside.store,
             replies=outside.store,
             series=outside.store,
+            history=outside.store,
             cache=cache,
             clock=outside.clock,
             ids=outside.ids,

@@ -111,6 +111,7 @@ class Replica:
             log=around.store,
             replies=around.store,
             series=around.store,
+            history=around.store,
             clock_check=self._clock_check(),
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)

@@ -82,6 +82,7 @@ class ServiceContext:
     log: stores.EventLog
     replies: stores.ReplyStore
     series: stores.SeriesStore
+    history: stores.HistoryStore
     locks: KeyedLocks = field(default_factory=KeyedLocks)
     samples: Samples = field(default_factory=SampleRing)
     environment: Layer = field(default_factory=dict)
