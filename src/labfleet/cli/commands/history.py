@@ -85,7 +85,7 @@ def export(call: Call, *, kind: str | None, family: str | None, file: str | None
 
 
 @history.command("import", short_help="Bring past runs from a CSV file in.")
-@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False))
 @connected
 def import_(call: Call, *, file: str) -> int:
     """Bring past runs of a CSV file into the history; their source becomes `imported`.
@@ -150,7 +150,7 @@ def _lines(file: str) -> Iterator[Any]:
         with Path(file).open(encoding="utf-8-sig", newline="") as opened:
             yield lambda latest: history_table.read(_bounded(opened), latest)
     except OSError as error:
-        raise exits.Failure(exits.ERROR, f"cannot read {file}: {error.strerror}") from None
+        raise exits.usage(f"cannot read {file}: {error.strerror}", "Nothing was sent.") from None
 
 
 def _bounded(opened: IO[str]) -> Iterable[str]:
