@@ -107,6 +107,19 @@ def worker_verbs() -> Iterator[Step]:
     yield "POST", "/api/v1/leaks/w9/resolve", {"note": "freed in the portal"}
 
 
+def past_runs() -> Iterator[Step]:
+    """Yield how past runs come in from elsewhere, and are read."""
+    run = {
+        "kind": "Simulation", "uid": "waku-50-2026-11-20", "family": "waku", "owner": "kim",
+        "place": "default", "parameters": {"nodecount": 50, "publisher_delay": 10},
+        "use": {"cpu_milli": {"peak": 9250, "mean": 7100}, "memory_mib": {"peak": 2560}},
+        "durationSeconds": 300, "endedAt": "2026-11-20T10:00:00Z",
+    }  # fmt: skip
+    yield "POST", "/api/v1/history/import", {"runs": [run]}
+    yield "GET", "/api/v1/history", None
+    yield "GET", "/api/history", None
+
+
 def settings_and_tokens() -> Iterator[Step]:
     """Yield what admins do."""
     change = {"set": {"discovery.template": "metal", "discovery.regions": ["eu-west-1"]},
@@ -270,7 +283,9 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
     await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")
-    for steps in (settings_and_tokens(), licences(), worker_verbs(), compatible()):
+    for steps in (
+        settings_and_tokens(), licences(), worker_verbs(), compatible(), past_runs(),
+    ):  # fmt: skip
         for step in steps:
             reply = await ask.ask(*step)
             if step[1].endswith("/bulk-import"):

@@ -93,7 +93,7 @@ class Judge:
     ) -> Judged:
         """Return whether a run may start on the cluster now; `live` are its live runs."""
         said = needs.stated(spec)
-        parameters = history.typed(spec.params)
+        parameters = history.compared(spec.params)
         family = family_of(spec)
         prediction = learner.predict(
             RunKind.SIMULATION,
