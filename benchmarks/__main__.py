@@ -19,7 +19,10 @@ from typing import Any
 
 from benchmarks import measure
 
-NAMES = ("aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = (
+    "aws_list", "commits", "fleet", "listing", "placements", "polls", "queue_core", "reconciles",
+    "stream",
+)  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles", "stream")
+NAMES = (
+    "aws_list", "commits", "fleet", "listing", "placements", "polls", "queue_core", "reconciles",
+    "stream",
+)  # fmt: skip
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
