@@ -34,7 +34,7 @@ class QueueSpec(Record, frozen=True, kw_only=True):
 
     A dimension in which no queue of the cohort has a quota is not divided: there the cluster alone
     is the limit. Without a cohort a queue has its quota and can borrow nothing. Whoever may ask for
-    runs at all may use the queue, unless `roles` or `owners` name who may.
+    runs at all may use the queue, unless `roles` or `owners` name who may: being in one is enough.
 
     cluster: Name of the cluster that its requests ask for.
     cohort: Queues of one cluster that lend each other what they do not use; null means none.
@@ -43,8 +43,8 @@ class QueueSpec(Record, frozen=True, kw_only=True):
     weight: Its share of what is borrowed, beside the weights of the other queues.
     order: In which order its requests are tried.
     max_waiting: How many requests may wait in it; further ones are refused.
-    roles: Roles that may use it; none named means all.
-    owners: Owners of runs that may use it; none named means all.
+    roles: Roles that may use it.
+    owners: Owners of runs that may use it.
     description: What it is for, for people.
     """
 
