@@ -56,6 +56,24 @@ class Round:
     looked: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a decision asks of a waiting request, worked out once.
+
+    request: The request.
+    need: Its amounts, in the order of DIMENSIONS.
+    group: Key of its cohort.
+    place: Where it stands in its queue.
+    turn: Where it stands among all queues.
+    """
+
+    request: Request
+    need: tuple[int, ...]
+    group: str
+    place: Place
+    turn: Place
+
+
 class Line:
     """The resident state of one cluster; `capacity` is what it may be filled to."""
 
@@ -64,20 +82,21 @@ class Line:
         self.runs = Runs()
         self.requests: dict[str, Request] = {}
         self.queues: dict[str, Waiting] = {}
+        self._rows: dict[str, _Row] = {}
 
     def wait(self, request: Request) -> None:
         """Let a request wait; one that waits already stays as it is."""
         if request.uid not in self.requests:
             self.requests[request.uid] = request
-            queue = self.queues.setdefault(request.queue, Waiting())
-            queue.add(self.place(request), request.shape)
+            row = self._rows[request.uid] = self.row(request)
+            self.queues.setdefault(request.queue, Waiting()).add(row.place, request.shape)
 
     def withdraw(self, uid: str) -> None:
         """Let a request wait no longer; one that does not wait is ignored."""
         request = self.requests.pop(uid, None)
         if request is not None:
             queue = self.queues[request.queue]
-            queue.remove(self.place(request), request.shape)
+            queue.remove(self._rows.pop(uid).place, request.shape)
             if not queue.all:
                 del self.queues[request.queue]
 
@@ -102,6 +121,15 @@ class Line:
         """Return where a request stands in its queue."""
         terms = self.quotas.terms.get(request.queue)
         return place(request, QueueOrder.FIFO if terms is None else terms.order)
+
+    def row(self, request: Request) -> _Row:
+        """Return what is worked out of a request, kept while it waits."""
+        kept = self._rows.get(request.uid)
+        if kept is not None:
+            return kept
+        group, here = self.quotas.group(request.queue), self.place(request)
+        turn = place(request, QueueOrder.FIFO)
+        return _Row(request, vector(request.amounts), group, here, turn)
 
     def position(self, uid: str) -> int | None:
         """Return a request's position in its queue, from 1; None when it does not wait."""
@@ -164,8 +192,9 @@ class _Trial:
         late = []
         for hold in [each for each in order if each.start <= now]:
             self.looked += 1
-            if self._level(hold.request) is None:
-                self._start(hold.request)
+            row = self._line.row(hold.request)
+            if self._level(row) is None:
+                self._start(row)
             else:
                 late.append(hold)
         ahead = [each for each in order if each.start > now]
@@ -174,7 +203,7 @@ class _Trial:
             self._holds.append((hold, kept))
             self._kept.append(kept)
         for hold in late:
-            self._keep(hold.request, Level.CLUSTER)
+            self._keep(self._line.row(hold.request), Level.CLUSTER)
 
     def turns(self) -> None:
         """Try requests turn by turn until every queue is done with."""
@@ -185,8 +214,8 @@ class _Trial:
         refused = dict.fromkeys(walks, 0)
         while turns:
             (*_, uid), name = heapq.heappop(turns)
-            request, walk = self._line.requests[uid], walks[name]
-            if uid in self._apart or self._try(request):
+            row, walk = self._line.row(self._line.requests[uid]), walks[name]
+            if uid in self._apart or self._try(row):
                 walk.take()
             else:
                 walk.give_up()
@@ -204,72 +233,71 @@ class _Trial:
     def _push(self, turns: list[tuple[Turn, str]], walks: dict[str, Walk], name: str) -> None:
         first = walks[name].first()
         if first is not None:
-            turn = self._turn(self._line.requests[first[1]], first)
-            heapq.heappush(turns, (turn, name))
+            row = self._line.row(self._line.requests[first[1]])
+            heapq.heappush(turns, (self._turn(row), name))
 
-    def _turn(self, request: Request, first: Place) -> Turn:
+    def _turn(self, row: _Row) -> Turn:
         """Return when it is a request's turn: the least is tried first.
 
         Runs that were started past it do not count; and who has waited for long may borrow before
         others have what is theirs, else what always borrows would never start.
         """
         apart: tuple[int, ...] = NONE
-        for run in self._line.runs.after(request.queue, first):
+        quotas, queue = self._line.quotas, row.request.queue
+        for run in self._line.runs.after(queue, row.place):
             apart = tuple(map(add, apart, run.need))
-        quotas, patient = self._line.quotas, self._standing.now < request.since + PATIENCE
-        borrows = patient and quotas.borrows(request.queue, vector(request.amounts), apart)
-        return borrows, quotas.share(request.queue, apart), *place(request, QueueOrder.FIFO)
+        patient = self._standing.now < row.request.since + PATIENCE
+        borrows = patient and quotas.borrows(queue, row.need, apart)
+        return borrows, quotas.share(queue, apart), *row.turn
 
-    def _try(self, request: Request) -> bool:
+    def _try(self, row: _Row) -> bool:
         self.looked += 1
-        level, end = self._level(request), self._standing.now + request.lasts
-        group = self._line.quotas.group(request.queue)
+        request, level = row.request, self._level(row)
         if level is None:
-            stop = next((each for each in self._kept if not each.allows(request, group, end)), None)
+            end = self._standing.now + request.lasts
+            kept = self._kept
+            stop = next((each for each in kept if not each.allows(request, row.group, end)), None)
             if stop is None:
-                self._start(request)
+                self._start(row)
                 return True
             # What only a certain start keeps waiting is at the head itself.
             level = Level.CLUSTER if stop.certain else Level.HELD_FREE
-        kept = self._keep(request, level)
-        self.blocked[request.uid] = Blocked(level, None if kept is None else kept.start)
+        given = self._keep(row, level)
+        self.blocked[request.uid] = Blocked(level, None if given is None else given.start)
         return False
 
-    def _level(self, request: Request) -> Level | None:
-        level = self._line.quotas.short(request.queue, vector(request.amounts))
-        if level is None and not self._standing.room.fits(request):
+    def _level(self, row: _Row) -> Level | None:
+        level = self._line.quotas.short(row.request.queue, row.need)
+        if level is None and not self._standing.room.fits(row.request):
             return Level.CLUSTER
         return level
 
-    def _keep(self, request: Request, level: Level) -> Kept | None:
+    def _keep(self, row: _Row, level: Level) -> Kept | None:
         """Keep capacity free for the first that is blocked, and for the first of each limit."""
         if level in {Level.UNKNOWN_QUEUE, Level.HELD_FREE}:
             return None
-        if self._line.quotas.never(request.queue, vector(request.amounts)):
-            return None
-        group = self._line.quotas.group(request.queue)
-        name = {Level.QUEUE: f"in {request.queue}", Level.COHORT: group}.get(level, "cluster")
+        queue = row.request.queue
+        name = {Level.QUEUE: f"in {queue}", Level.COHORT: row.group}.get(level, "cluster")
         # The very first is kept free for at every level: else its start could be delayed at
         # one while it is short at another.
         first = "first" not in self._led
-        if name in self._led and not first:
+        if (name in self._led and not first) or self._line.quotas.never(queue, row.need):
             return None
         reach = Level.CLUSTER if first else level
-        kept = holding.for_head(request, reach, self._holds, self._standing)
+        kept = holding.for_head(row.request, reach, self._holds, self._standing)
         if kept is not None:
             self._led |= {name, "first"}
             self._kept.append(kept)
         return kept
 
-    def _start(self, request: Request) -> None:
-        line, now = self._line, self._standing.now
-        need, end = vector(request.amounts), now + request.lasts
-        group = line.quotas.group(request.queue)
-        line.quotas.add(request.queue, need)
-        line.runs.add(Running(request, need, now, end, line.place(request)), group)
+    def _start(self, row: _Row) -> None:
+        line, now, request = self._line, self._standing.now, row.request
+        end = now + request.lasts
+        line.quotas.add(request.queue, row.need)
+        line.runs.add(Running(request, row.need, now, end, row.place), row.group)
         self._standing.room.add(request)
         for each in self._kept:
-            each.count(request, group, end)
+            each.count(request, row.group, end)
         self.started.append(request)
 
 

@@ -105,7 +105,7 @@ class Quotas:
             return Level.UNKNOWN_QUEUE
         if own.short(need):
             return Level.QUEUE
-        return Level.COHORT if self.cohorts[self.group(queue)].short(need) else None
+        return Level.COHORT if self.cohorts[self._groups[queue]].short(need) else None
 
     def never(self, queue: str, need: tuple[int, ...]) -> bool:
         """Tell whether the quotas let the need in even when nothing runs: True means never."""
@@ -131,10 +131,11 @@ class Quotas:
         if own is None:
             return 0.0
         used = own.used if apart is NONE else list(map(sub, own.used, apart))
-        return max(
-            (max(0, used[dim] - quota) / total for dim, quota, total in self._shared[queue]),
-            default=0.0,
-        )
+        most = 0.0
+        for dim, quota, total in self._shared[queue]:
+            if used[dim] > quota:
+                most = max(most, (used[dim] - quota) / total)
+        return most
 
     def borrows(self, queue: str, need: tuple[int, ...], apart: Sequence[int] = NONE) -> bool:
         """Tell whether a queue would hold more than its quota with this; `apart` does not count."""
@@ -142,10 +143,10 @@ class Quotas:
         if own is None:
             return True
         used = own.used
-        return any(
-            need[dim] and used[dim] - apart[dim] + need[dim] > quota
-            for dim, quota, _ in self._shared[queue]
-        )
+        for dim, quota, _ in self._shared[queue]:
+            if need[dim] and used[dim] - apart[dim] + need[dim] > quota:
+                return True
+        return False
 
 
 def _group(terms: Terms) -> str:
