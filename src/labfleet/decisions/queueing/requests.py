@@ -17,8 +17,11 @@ from labfleet.resources.queue import Queue, QueueOrder
 
 AGING = 60.0
 """Seconds of waiting that weigh as much as one step of priority."""
-STRETCH = 10.0
-"""SHORTEST_FIRST: how many times its duration's bound a request is set back."""
+STRETCH = 3.0
+"""SHORTEST_FIRST: how many times its duration's bound a request is set back.
+
+On the public logs of HPC2N and MetaCentrum's CERIT more only made the longest wait longer.
+"""
 LONGEST = 604800.0
 """Seconds that a run of unknown duration is taken to last: the longest that may be asked for."""
 PRIORITY_MOST = 1000
