@@ -37,7 +37,7 @@ def test_it_measures_the_products_decision(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_limit_keeps_the_quotas_too() -> None:
-    """The least that is done for the same test ends as the published simulation without overhead."""
+    """The least that is done for the same test ends about when the work does."""
     played = queue_core.bare(10)
     assert queue_core.work_bound(10) <= played.seconds <= 1.1 * queue_core.work_bound(10)
     assert played.use_pct >= 90
