@@ -21,7 +21,7 @@ from benchmarks import measure
 
 NAMES = (
     "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
-    "reconciles", "stream",
+    "queue_core", "reconciles", "stream",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -47,12 +47,13 @@ SPECS: dict[str, dict[str, Any]] = {
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
+    "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
     "Settings": {"thresholds": {"diskPercent": 85}},
 }
 NAMES = {
     "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
-    "Cluster": "default", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
+    "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
 """Objects that nothing uses at the end of the story."""
@@ -63,6 +64,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
     "Cluster": {"spec": {"cpuPercent": 70}},
+    "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
     "Region": {"metadata": {"labels": {"team": "exam"}}},
     "Image": {"metadata": {"labels": {"team": "exam"}}},

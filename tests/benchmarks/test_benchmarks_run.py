@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
     "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
-    "reconciles", "stream",
+    "queue_core", "reconciles", "stream",
 )  # fmt: skip
 
 

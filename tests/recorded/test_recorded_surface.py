@@ -237,6 +237,20 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     )
     | dict.fromkeys(
         (
+            "/components/schemas/Queue",
+            "/components/schemas/QueueList",
+            "/components/schemas/QueueOrder",
+            "/components/schemas/QueueSpec",
+            "/components/schemas/QueueStatus",
+            "/paths/~api~v1~queues",
+            "/paths/~api~v1~queues~{name}",
+            "/paths/~api~v1~queues~{name}~events",
+            "/paths/~api~v1~queues~{name}~explain",
+        ),
+        "requests for a cluster wait in queues",
+    )
+    | dict.fromkeys(
+        (
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",

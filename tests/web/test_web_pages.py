@@ -38,10 +38,10 @@ async def test_an_empty_fleet_says_what_to_do(browser: Browser) -> None:
     reply = await browser.get("/")
     assert reply.status == 200
     text = plain(reply)
-    for said in ("No workers.", "No sessions.", "No clusters.", "labfleet demo"):
+    for said in ("No workers.", "No sessions.", "No clusters.", "No queues.", "labfleet demo"):
         assert said in text
     shown = [each for each in Reader(text).all("div") if "data-empty" in each]
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert all("hidden" not in each for each in shown)
 
 
