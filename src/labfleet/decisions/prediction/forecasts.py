@@ -128,8 +128,10 @@ def _forecast(
     shift = SHIFT[resource]
     # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
     spread[-1] = max(spread[-1], upper)
-    np.minimum(spread, top, out=spread)
     spread -= shift
+    # Admission counts in whole units; more digits would only make every stored run larger.
+    spread = spread.round(2)
+    np.minimum(spread, top - shift, out=spread)
     np.maximum(spread, 0.0, out=spread)
     upper = max(0.0, min(upper, top) - shift)
     return Forecast(
