@@ -44,7 +44,7 @@ def test_a_trace_is_read_by_the_rule(tmp_path: Path) -> None:
     """No run time, no row; twice the type's largest peak is declared; whole MB are known as such."""
     trace = traces.read(trace_file(tmp_path))
     assert [row.seconds for row in trace.rows] == [2.5, 4.0, 1.0]
-    assert trace.declared["s/w/a"]["memory_mib"] == pytest.approx(2 * (5e6 + 1) / (1 << 20))
+    assert trace.declared["s/w/a"]["memory_mib"] == 10, "2 x 5,000,001 bytes are 9.5 MiB"
     assert [row.unit["memory_mib"] > 0 for row in trace.rows] == [True, False, True]
     assert trace.rows[0].used["cpu_milli"] == 500
     assert "storage_mib" not in trace.rows[0].used, "what nobody measured is absent"

@@ -312,3 +312,19 @@ def test_odd_parameters_are_taken(value: Any) -> None:
     learner = learned(past(at, 100.0, parameters={"n": value}) for at in range(1, 4))
     assert memory(learner, {"n": value}).evidence is Evidence.EXACT
     assert memory(learner, {"n": 1.0}).evidence is Evidence.CLOSEST
+
+
+def test_bounds_of_first_runs_hold_too() -> None:
+    """Of new families 5 % exceed their bound at 95 %, also while families come to need more."""
+    rng = random.Random(8)
+    learner = Learner()
+    above = 0
+    for at in range(1, 401):
+        peak = 1000 * min(1.0, (0.2 + at / 4000) * rng.lognormvariate(0, 0.3))
+        found = learner.predict(RunKind.SIMULATION, "default", f"f{at}", {}, {MEMORY: 1000.0})
+        forecast = found.of(MEMORY)
+        assert forecast is not None
+        if at > 100:
+            above += peak > forecast.bound
+        learner.learn(past(at, peak, family=f"f{at}", allocation={MEMORY: 1000}))
+    assert 0.02 < above / 300 < 0.08

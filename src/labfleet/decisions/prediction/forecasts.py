@@ -9,16 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from labfleet.decisions.prediction import wording
-from labfleet.decisions.prediction.pool import Pools
-from labfleet.decisions.prediction.quantiles import conformal
+from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.rules import Rule
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import LEVELS, Evidence, Forecast, Recommendation
 
-ENOUGH = 20
-"""First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
 BEFORE_A_LEADER = 0.95
@@ -69,24 +66,23 @@ def of_kind(
     kind: RunKind, resource: str, pools: Pools | None, declared: float | None, coverage: float
 ) -> Forecast | None:
     """Return what the first runs of other families say; else what is declared; else None."""
-    if pools is not None:
-        row, scale = Pools.PEAK, 1.0
-        if declared is not None:
-            row, scale = Pools.SHARE, declared + SHIFT[resource]
+    row, scale, shift = Firsts.PEAK, 1.0, 0.0
+    if declared is not None:
+        row, scale, shift = Firsts.SHARE, float(declared), SHIFT[resource]
+    upper = None if pools is None else pools.firsts.bound(row, coverage)
+    if pools is not None and upper is not None:
         ordered = pools.firsts.ordered(row)
-        if len(ordered) >= ENOUGH:
-            ratio = conformal(ordered, coverage)[0]
-            return _forecast(
-                resource,
-                scale * pools.firsts.spread(row),
-                scale * ordered[len(ordered) // 2],
-                scale * ratio,
-                top=float("inf") if declared is None else scale,
-                coverage=coverage,
-                evidence=Evidence.KIND,
-                runs=(),
-                sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
-            )
+        return _forecast(
+            resource,
+            scale * pools.firsts.spread(row) + shift,
+            scale * ordered[len(ordered) // 2] + shift,
+            scale * upper + shift,
+            top=float("inf") if declared is None else scale + shift,
+            coverage=coverage,
+            evidence=Evidence.KIND,
+            runs=(),
+            sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
+        )
     if declared is None:
         return None
     value = float(declared)

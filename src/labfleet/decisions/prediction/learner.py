@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-import numpy as np
-
 from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
@@ -201,8 +199,8 @@ class Learner:
             if run.censored and (given is None or peak <= given + shift):
                 return None
             if lends and not run.censored:
-                share = peak / (given + shift) if given else float("nan")
-                self._lent(run.kind, name).firsts.add(np.array([share, peak]), seconds)
+                share = (peak - shift) / given if given else None
+                self._lent(run.kind, name).firsts.learn(share, peak, seconds)
             return _Judged(peak, None)
         now = series.guess(query)
         bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labfleet.decisions.prediction.rules import FEW, Rule
+from labfleet.decisions.prediction.window import CLOSE
 from labfleet.resources.history import RunKind
 
 KINDS = {
@@ -12,11 +13,11 @@ KINDS = {
 }
 GUESSES = {
     Rule.LARGEST: "the largest of {runs}",
-    Rule.CLOSEST: "the {closest} of {runs}",
-    Rule.LARGEST_CLOSE: "the largest of the {few} {many} of {runs}",
-    Rule.TYPICAL: "the middle of the {many} of {runs}",
-    Rule.SCALED: "the {closest} of {runs}, scaled by size",
-    Rule.LINE: "the growth with size over {runs}",
+    Rule.CLOSEST: "the closest of {runs}",
+    Rule.LARGEST_CLOSE: "the largest of the {few} closest among {runs}",
+    Rule.TYPICAL: "the middle of the {many} closest among {runs}",
+    Rule.SCALED: "the closest of {runs}, scaled by size",
+    Rule.LINE: "how {runs} grew with size",
 }
 
 
@@ -43,12 +44,11 @@ def no_leader(family: str, count: int) -> str:
 def _begun(family: str, rule: Rule, count: int, *, exact: bool) -> str:
     if count == 1:
         return f"From the one run of {family}"
-    return "From " + GUESSES[rule].format(
-        runs=f"{count} runs of {family}",
-        few=min(FEW, count),
-        closest="last run that asked for the same" if exact else "closest run",
-        many="closest runs",
-    )
+    runs = f"{count} runs of {family}"
+    if exact and rule in {Rule.CLOSEST, Rule.SCALED}:
+        return f"From the last of {runs} that asked for the same"
+    text = GUESSES[rule].format(runs=runs, few=min(FEW, count), many=min(CLOSE, count))
+    return f"From {text}"
 
 
 def of_kind(kind: RunKind, count: int, *, declared: bool) -> str:
