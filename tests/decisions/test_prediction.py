@@ -157,6 +157,28 @@ def test_evidence_from_the_strongest_down() -> None:
     assert set(alone.spread) == {1000.0}
 
 
+@pytest.mark.parametrize(
+    ("rows", "parameters", "says"),
+    [
+        ([past(1, 100.0)], {}, "From the one run of waku, times "),
+        (scattered(4), {}, "From the largest of 4 runs of waku, times "),
+        (scattered(60), {}, "From the middle of the 25 closest among 60 runs of waku, times "),
+        (
+            [past(at, 5.0 * at, parameters={"n": float(at)}) for at in range(1, 41)],
+            {"n": 17.5},
+            "From the closest of 40 runs of waku, scaled by size, times ",
+        ),
+    ],
+)
+def test_the_sentence_says_what_it_rests_on(
+    rows: list[KeptRun], parameters: dict[str, Any], says: str
+) -> None:
+    """How many runs, which guess, and how far such guesses were off."""
+    sentence = memory(learned(rows), parameters).sentence
+    assert sentence.startswith(says)
+    assert sentence.endswith(" for how far such guesses were off.")
+
+
 def test_declared_is_a_limit_until_a_run_exceeded_it() -> None:
     """No bound and no draw is above what is declared, unless a run was."""
     wide = learned(scattered(40, spread=0.8))
@@ -190,7 +212,7 @@ def test_what_a_caller_reported_teaches_only_that_caller() -> None:
         for at in range(1, 61)
     ]
     learner = learned(rows)
-    assert memory(learner, owner="ann").bound > 0
+    assert "30 reported runs of waku" in memory(learner, owner="ann").sentence
     assert learner.predict(RunKind.SIMULATION, "default", "waku", {}, owner="bob").forecasts == ()
     assert learner.predict(RunKind.SIMULATION, "default", "waku", {}).forecasts == ()
     assert learner.predict(RunKind.SIMULATION, "default", "new", {}).forecasts == ()

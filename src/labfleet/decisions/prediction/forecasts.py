@@ -58,7 +58,9 @@ def of_family(
         coverage=coverage,
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
         runs=tuple([window.names[slot] for slot in slots]),
-        sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
+        sentence=wording.of_family(
+            _runs(family, series), now.rule, series.count, ratio, exact=exact
+        ),
     )
 
 
@@ -98,7 +100,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
     if best is None:
         now = series.guess(query)
         size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.near.slots
-        sentence = wording.no_leader(family, series.count)
+        sentence = wording.no_leader(_runs(family, series))
     else:
         rule, margin, missed = best
         near = series.near(query)
@@ -106,7 +108,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
         size = min(
             series.made_by(rule, query, near) * margin, OUTLIER * series.largest * query.reach
         )
-        sentence = wording.leader(family, rule, series.count, margin, missed)
+        sentence = wording.leader(_runs(family, series), rule, series.count, margin, missed)
     return Recommendation(
         resource=series.resource,
         size=max(0.0, size - SHIFT[series.resource]),
@@ -140,3 +142,7 @@ def _forecast(
         runs=runs,
         sentence=sentence,
     )
+
+
+def _runs(family: str, series: Series) -> str:
+    return wording.runs_of(family, series.count, reported=not series.lends)
