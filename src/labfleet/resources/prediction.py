@@ -43,7 +43,8 @@ class Forecast(Record, frozen=True, kw_only=True):
     bound: Upper bound of the peak.
     coverage: Share of runs that stay within such bounds, as stated.
     evidence: What it rests on.
-    spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS.
+    spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS; of a
+    duration those of all runs, each counted once.
     later: The same for a run that lives on, by age, the youngest first.
     runs: Names of the past runs that it was made from, at most five.
     known: How many past runs of the family itself stand behind it.

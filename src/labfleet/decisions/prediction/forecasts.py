@@ -62,7 +62,7 @@ def of_family(
         slots = [series.largest_slot, *slots[: NAMED - 1]]
     return _forecast(
         series.resource,
-        now.peak * series.spread(now.row),
+        now.peak * _ratios(series, now.row),
         now.peak * series.middle(now.row),
         now.peak * ratio,
         top=min(now.top, limit(series, declared)),
@@ -73,6 +73,11 @@ def of_family(
         later=[(seconds, now.peak * ratios) for seconds, ratios in series.later()],
         sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
     )
+
+
+def _ratios(series: Series, row: int) -> Floats:
+    """Return the ratios at LEVELS: of a duration each run once, else as they are met running."""
+    return series.plain(row) if series.resource == "duration_seconds" else series.spread(row)
 
 
 def of_kind(

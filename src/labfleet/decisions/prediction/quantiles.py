@@ -69,6 +69,17 @@ def conformal(ordered: Sequence[float], level: float) -> tuple[float, bool]:
     return low + (place - below) * (ordered[below + 1] - low), True
 
 
+def evenly(ordered: Sequence[float]) -> Floats:
+    """Return the quantiles at LEVELS of values in their order, each counted once."""
+    last = len(ordered) - 1
+    found = np.empty(len(LEVELS))
+    for number, level in enumerate(LEVELS):
+        below = int(level * last)
+        above = min(last, below + 1)
+        found[number] = ordered[below] + (level * last - below) * (ordered[above] - ordered[below])
+    return found
+
+
 def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     """Return quantiles of values, each counted by its weight; equal weights if all are 0.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labfleet.decisions.prediction.pool import CHOSEN, Pools
-from labfleet.decisions.prediction.quantiles import Adaptive, conformal
+from labfleet.decisions.prediction.quantiles import Adaptive, conformal, evenly
 from labfleet.decisions.prediction.ratios import Ratios
 from labfleet.decisions.prediction.rules import Line, Near, Rule, guess
 from labfleet.decisions.prediction.sizing import Sizing
@@ -19,6 +19,8 @@ from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, n
 
 OWN = 20
 """Runs from which on a family is judged by its own ratios."""
+ALONE = 50
+"""Runs from which on a family's level follows its own misses, before that those of all."""
 STALE = 8
 """What is fitted and chosen is made anew when one in so many of the kept runs is new."""
 SETTLED = 5
@@ -108,7 +110,7 @@ class Series:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
         if self.age < OWN:
             return self._bucket.bound(row, stated)
-        level = self.adaptive.level(stated)
+        level = self._adaptive.level(stated)
         ordered = self._ratios.ordered
         found, known = conformal(ordered, level)
         if known:
@@ -117,9 +119,19 @@ class Series:
         beyond = conformal(self._bucket.ordered(CHOSEN), level)[0]
         return max(found * beyond, ordered[-2])
 
+    @property
+    def _adaptive(self) -> Adaptive:
+        """Whose misses count: those of all families of this age until there were enough of ours."""
+        return self.adaptive if self.age >= ALONE else self._bucket.adaptive
+
     def spread(self, row: int) -> Floats:
         """Return the ratios at LEVELS, each run weighed by how long it took."""
         return self._bucket.spread(row) if self.age < OWN else self._ratios.spread
+
+    def plain(self, row: int) -> Floats:
+        """Return the ratios at LEVELS, each run counted once."""
+        ordered = self._bucket.ordered(row) if self.age < OWN else self._ratios.ordered
+        return evenly(ordered)
 
     def later(self) -> tuple[tuple[float, Floats], ...]:
         """Return ratios at LEVELS of the runs that outlived some ages; none while it is young."""
@@ -144,8 +156,8 @@ class Series:
         guesses = np.array([self.made_by(rule, query, now.near) for rule in Rule])
         ratios: Floats = peak / guesses
         young = self.age < OWN
-        if self.lends or not young:
-            adaptive = self._bucket.adaptive if young else self.adaptive
+        if self.lends or self.age >= ALONE:
+            adaptive = self._adaptive
             for number, above in enumerate(missed):
                 if above or not cut_off:
                     adaptive.learn(number, missed=above)
