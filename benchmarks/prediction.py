@@ -7,6 +7,7 @@ type came before; the figures of `bars` are those of the project's own targets.
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections import defaultdict
@@ -47,7 +48,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         "coverage": {}, "first_runs": {}, "width": {}, "width_by_run": {}, "waste": {}, "missed_sizes": {},
         "outside_bars": [], "rule": RULE,
     }  # fmt: skip
-    for trace in _traces(plan):
+    for trace in sources(plan):
         for order in (0, *SHUFFLES[: plan.size(len(SHUFFLES), 1)]):
             name = f"{trace.name}, shuffle {order}" if order else trace.name
             _played(trace, order, name, found)
@@ -61,7 +62,8 @@ def measure(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _traces(plan: Plan) -> list[Trace]:
+def sources(plan: Plan) -> list[Trace]:
+    """Return what is to be measured; what is missing is said."""
     if plan.trace is not None:
         return [traces.read(plan.trace)]
     if plan.data is not None:
@@ -176,14 +178,14 @@ def _outside(trace: str, name: str, coverage: dict[str, Any]) -> list[dict[str, 
                 judged = bucket == "50+" if trace in FEW_TYPES else True
                 if not judged or counted["runs"] < JUDGED:
                     continue
-                why = _why_outside(resource, float(level), counted)
+                why = why_outside(resource, float(level), counted)
                 if why:
                     of = {"data": name, "resource": resource, "level": level, "bucket": bucket}
                     outside.append({**of, **counted, "why": why})
     return outside
 
 
-def _why_outside(resource: str, level: float, counted: dict[str, int]) -> str:
+def why_outside(resource: str, level: float, counted: dict[str, int]) -> str:
     """Say how a bucket leaves the bars, or nothing."""
     runs, miss = counted["runs"], counted["miss"]
     allowed = 1.0 - level
@@ -243,6 +245,9 @@ def _latency(runs: int, families: int, asked: int) -> dict[str, dict[str, float]
     learner = Learner()
     for place, row in enumerate(rows[:runs], 1):
         learner.learn(trace.run(row, place))
+    # The rows are the benchmark's: a server holds no such list that a collection would walk.
+    gc.collect()
+    gc.freeze()
     predicting, learning = [], []
     for place, row in enumerate(rows[runs:], runs + 1):
         kept = trace.run(row, place)
@@ -252,6 +257,7 @@ def _latency(runs: int, families: int, asked: int) -> dict[str, dict[str, float]
         learner.learn(kept)
         learning.append(time.thread_time_ns() - middle)
         predicting.append(middle - begun)
+    gc.unfreeze()
     return {"predict": _figures(predicting), "learn": _figures(learning)}
 
 

@@ -56,11 +56,11 @@ class Trace:
     declared: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Declare twice the largest peak of each type."""
+        """Declare twice the largest peak of each type, in whole units as people do."""
         for row in self.rows:
             most = self.declared.setdefault(row.family, {})
             for resource, peak in row.used.items():
-                most[resource] = max(most.get(resource, 0.0), 2 * peak)
+                most[resource] = max(most.get(resource, 0.0), float(math.ceil(2 * peak)))
 
     def ordered(self, order: int) -> list[Row]:
         """Return the rows in the file's order (0) or in the shuffle of this seed."""
@@ -80,9 +80,7 @@ class Trace:
                 family=row.family,
                 parameters=row.parameters,
                 allocation={
-                    name: math.ceil(most)
-                    for name, most in given.items()
-                    if name != "duration_seconds"
+                    name: int(most) for name, most in given.items() if name != "duration_seconds"
                 },
                 use={
                     "network_in_kbps" if name == "network_kbps" else name: Use(peak=peak)

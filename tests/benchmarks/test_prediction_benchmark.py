@@ -44,7 +44,7 @@ def test_a_trace_is_read_by_the_rule(tmp_path: Path) -> None:
     """No run time, no row; twice the type's largest peak is declared; whole MB are known as such."""
     trace = traces.read(trace_file(tmp_path))
     assert [row.seconds for row in trace.rows] == [2.5, 4.0, 1.0]
-    assert trace.declared["s/w/a"]["memory_mib"] == pytest.approx(2 * (5e6 + 1) / (1 << 20))
+    assert trace.declared["s/w/a"]["memory_mib"] == 10, "2 x 5,000,001 bytes are 9.5 MiB"
     assert [row.unit["memory_mib"] > 0 for row in trace.rows] == [True, False, True]
     assert trace.rows[0].used["cpu_milli"] == 500
     assert "storage_mib" not in trace.rows[0].used, "what nobody measured is absent"
@@ -63,7 +63,7 @@ def test_any_trace_of_this_form_is_measured(tmp_path: Path) -> None:
 def test_without_data_coverage_is_skipped_with_its_reason(tmp_path: Path) -> None:
     """No folder, and a folder without the files: both are said, nothing is made up."""
     for plan in (Plan(), Plan(data=tmp_path)):
-        assert prediction._traces(plan) == []
+        assert prediction.sources(plan) == []
         assert plan.skipped
 
 
@@ -93,8 +93,8 @@ def test_a_broken_bound_moves_the_figures(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_bars(level: float, runs: int, miss: int, tied: int, why: str) -> None:
     """Too many misses for chance, too few by four points, and 3 % at 99 %."""
     counted = {"runs": runs, "miss": miss, "tied": tied}
-    assert prediction._why_outside("memory_mib", level, counted).startswith(why)
-    assert bool(prediction._why_outside("memory_mib", level, counted)) is bool(why)
+    assert prediction.why_outside("memory_mib", level, counted).startswith(why)
+    assert bool(prediction.why_outside("memory_mib", level, counted)) is bool(why)
 
 
 def test_the_chance_of_so_many_misses() -> None:

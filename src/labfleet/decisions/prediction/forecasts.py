@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from labfleet.decisions.prediction import wording
-from labfleet.decisions.prediction.pool import Pools
-from labfleet.decisions.prediction.quantiles import conformal
+from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.rules import Rule
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
@@ -25,8 +24,6 @@ from labfleet.resources.prediction import (
     Recommendation,
 )
 
-ENOUGH = 20
-"""First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
 BEFORE_A_LEADER = 0.95
@@ -71,7 +68,9 @@ def of_family(
         runs=tuple([window.names[slot] for slot in slots]),
         known=series.count,
         later=[(seconds, now.peak * ratios) for seconds, ratios in series.later()],
-        sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
+        sentence=wording.of_family(
+            _runs(family, series), now.rule, series.count, ratio, exact=exact
+        ),
     )
 
 
@@ -79,24 +78,23 @@ def of_kind(
     kind: RunKind, resource: str, pools: Pools | None, declared: float | None, coverage: float
 ) -> Forecast | None:
     """Return what the first runs of other families say; else what is declared; else None."""
-    if pools is not None:
-        row, scale = Pools.PEAK, 1.0
-        if declared is not None:
-            row, scale = Pools.SHARE, declared + SHIFT[resource]
+    row, scale, shift = Firsts.PEAK, 1.0, 0.0
+    if declared is not None:
+        row, scale, shift = Firsts.SHARE, float(declared), SHIFT[resource]
+    upper = None if pools is None else pools.firsts.bound(row, coverage)
+    if pools is not None and upper is not None:
         ordered = pools.firsts.ordered(row)
-        if len(ordered) >= ENOUGH:
-            ratio = conformal(ordered, coverage)[0]
-            return _forecast(
-                resource,
-                scale * pools.firsts.spread(row),
-                scale * ordered[len(ordered) // 2],
-                scale * ratio,
-                top=float("inf") if declared is None else scale,
-                coverage=coverage,
-                evidence=Evidence.KIND,
-                runs=(),
-                sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
-            )
+        return _forecast(
+            resource,
+            scale * pools.firsts.spread(row) + shift,
+            scale * ordered[len(ordered) // 2] + shift,
+            scale * upper + shift,
+            top=float("inf") if declared is None else scale + shift,
+            coverage=coverage,
+            evidence=Evidence.KIND,
+            runs=(),
+            sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
+        )
     if declared is None:
         return None
     value = float(declared)
@@ -112,7 +110,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
     if best is None:
         now = series.guess(query)
         size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.near.slots
-        sentence = wording.no_leader(family, series.count)
+        sentence = wording.no_leader(_runs(family, series))
     else:
         rule, margin, missed = best
         near = series.near(query)
@@ -120,7 +118,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
         size = min(
             series.made_by(rule, query, near) * margin, OUTLIER * series.largest * query.reach
         )
-        sentence = wording.leader(family, rule, series.count, margin, missed)
+        sentence = wording.leader(_runs(family, series), rule, series.count, margin, missed)
     return Recommendation(
         resource=series.resource,
         size=max(0.0, size - SHIFT[series.resource]),
@@ -158,8 +156,16 @@ def _forecast(
 
 
 def _plain(peaks: Floats, top: float, shift: float) -> tuple[float, ...]:
-    """Return shifted peaks as amounts, none above `top`."""
-    np.minimum(peaks, top, out=peaks)
+    """Return shifted peaks as amounts, none above `top`.
+
+    Admission counts in whole units; more digits would only make every stored run larger.
+    """
     peaks -= shift
-    np.maximum(peaks, 0.0, out=peaks)
-    return tuple(peaks.tolist())
+    plain = peaks.round(2)
+    np.minimum(plain, top - shift, out=plain)
+    np.maximum(plain, 0.0, out=plain)
+    return tuple(plain.tolist())
+
+
+def _runs(family: str, series: Series) -> str:
+    return wording.runs_of(family, series.count, reported=not series.lends)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from math import isfinite
 
 from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
 from labfleet.decisions.prediction.pool import Pools
@@ -26,6 +25,8 @@ MEMORY_BUMP = 1.2
 """A run that was killed for want of memory needed at least this many times what it had."""
 CENSORED_AT = STATED.index(0.95)
 """A run that was cut off below the bound of this coverage says nothing new."""
+GREATEST = 1e15
+"""A peak above this is taken for this."""
 COUNTED = 2000
 """Runs after which earlier ones count half in what was achieved."""
 
@@ -164,13 +165,14 @@ class Learner:
         judged: dict[str, _Judged] = {}
         for name in RESOURCES:
             peak = used(run, name)
-            if peak is not None:
-                found = self._judge(run, family, query, name, max(peak, 0.0), lends=lends)
+            if peak is not None and isfinite(peak):
+                peak = min(max(peak, 0.0), GREATEST)
+                found = self._judge(run, family, query, name, peak, lends=lends)
                 if found is not None:
                     judged[name] = found
         if not judged:
             return
-        slot = family.window.add(run.parameters, run.name or run.uid, run.duration_seconds or 0.0)
+        slot = family.window.add(run.parameters, run.name or run.uid, _seconds(run))
         for name in judged:
             if name not in family.series:
                 pools = self._lent(run.kind, name)
@@ -191,14 +193,14 @@ class Learner:
             peak = max(peak, given or 0.0) * MEMORY_BUMP
         shift = SHIFT[name]
         peak += shift
-        seconds = run.duration_seconds or 0.0
+        seconds = _seconds(run)
         series = family.known(name)
         if series is None or query is None:
             if run.censored and (given is None or peak <= given + shift):
                 return None
             if lends and not run.censored:
-                share = peak / (given + shift) if given else float("nan")
-                self._lent(run.kind, name).firsts.add(np.array([share, peak]), seconds)
+                share = (peak - shift) / given if given else None
+                self._lent(run.kind, name).firsts.learn(share, peak, seconds)
             return _Judged(peak, None)
         now = series.guess(query)
         bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]
@@ -220,3 +222,9 @@ class Learner:
                 counts[1] /= 2
             counts[0] += 1
             counts[1] += within
+
+
+def _seconds(run: Run) -> float:
+    """Return how long a run took; 0 where nobody knows."""
+    found = run.duration_seconds
+    return min(max(found, 0.0), GREATEST) if found is not None and isfinite(found) else 0.0

@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import LEVEL_ROW, Adaptive, conformal, weighted
+from labfleet.decisions.prediction.quantiles import LEVEL_ROW, STATED, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import RULES
 from labfleet.decisions.prediction.window import Floats
 
@@ -23,6 +23,8 @@ TRUSTED = 40
 """Runs from which on a bucket is taken as it is, without the assumed ones."""
 ASSUMED = (0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2)
 """Spread of the logarithm of ratios that is assumed of a bucket before anything is known."""
+ENOUGH = 20
+"""First runs of other families from which on they say something about a new family."""
 CHOSEN = RULES
 """The row of ratios of the rule that each family chose for itself."""
 
@@ -115,16 +117,43 @@ class Bucket(Pool):
         return conformal(self.ordered(row), self.adaptive.level(stated))[0]
 
 
-class Pools:
-    """All that the families of one kind lend each other about one resource."""
+class Firsts(Pool):
+    """The first runs of families: all that is known of a family that has none yet.
+
+    Row SHARE: peak as a share of what the run was given. Row PEAK: peak, shifted.
+    """
 
     SHARE, PEAK = 0, 1
 
     def __init__(self) -> None:
+        """Begin with nothing; a new family is compared with none then."""
+        super().__init__(2)
+        self.adaptive = (Adaptive(), Adaptive())
+
+    def bound(self, row: int, stated: float) -> float | None:
+        """Return what a first run stays within at a stated level; None when too few are known."""
+        ordered = self.ordered(row)
+        if len(ordered) < ENOUGH:
+            return None
+        return conformal(ordered, self.adaptive[row].level(stated))[0]
+
+    def learn(self, share: float | None, peak: float, seconds: float) -> None:
+        """Follow whether the bounds of a first run held, then take it in."""
+        for row, figure in ((self.SHARE, share), (self.PEAK, peak)):
+            for number, stated in enumerate(STATED if figure is not None else ()):
+                bound = self.bound(row, stated)
+                if bound is not None and figure is not None:
+                    self.adaptive[row].learn(number, missed=figure > bound)
+        self.add(np.array([np.nan if share is None else share, peak]), seconds)
+
+
+class Pools:
+    """All that the families of one kind lend each other about one resource."""
+
+    def __init__(self) -> None:
         """Begin with what is assumed."""
         self.buckets = [Bucket(number) for number in range(len(BUCKETS))]
-        self.firsts = Pool(2)
-        """First runs of families: peak as a share of what they were given, and shifted peak."""
+        self.firsts = Firsts()
 
     def at(self, count: int) -> Bucket:
         """Return the bucket of families with so many runs, at least 1."""

@@ -19,6 +19,8 @@ from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, n
 
 OWN = 20
 """Runs from which on a family is judged by its own ratios."""
+ALONE = 50
+"""Runs from which on a family's level follows its own misses, before that those of all."""
 STALE = 8
 """What is fitted and chosen is made anew when one in so many of the kept runs is new."""
 SETTLED = 5
@@ -108,7 +110,7 @@ class Series:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
         if self.age < OWN:
             return self._bucket.bound(row, stated)
-        level = self.adaptive.level(stated)
+        level = self._adaptive.level(stated)
         ordered = self._ratios.ordered
         found, known = conformal(ordered, level)
         if known:
@@ -116,6 +118,11 @@ class Series:
         # Beyond what so few runs can tell: how far others of this age were from their largest.
         beyond = conformal(self._bucket.ordered(CHOSEN), level)[0]
         return max(found * beyond, ordered[-2])
+
+    @property
+    def _adaptive(self) -> Adaptive:
+        """Whose misses count: those of all families of this age until there were enough of ours."""
+        return self.adaptive if self.age >= ALONE else self._bucket.adaptive
 
     def spread(self, row: int) -> Floats:
         """Return the ratios at LEVELS, each run weighed by how long it took."""
@@ -144,8 +151,8 @@ class Series:
         guesses = np.array([self.made_by(rule, query, now.near) for rule in Rule])
         ratios: Floats = peak / guesses
         young = self.age < OWN
-        if self.lends or not young:
-            adaptive = self._bucket.adaptive if young else self.adaptive
+        if self.lends or self.age >= ALONE:
+            adaptive = self._adaptive
             for number, above in enumerate(missed):
                 if above or not cut_off:
                     adaptive.learn(number, missed=above)

@@ -2,8 +2,7 @@
 
 Pure. A bound keeps a promise about misses; a recommended size is about cost. Each pair of a rule
 and a margin is followed as if it had been given to every run: what was unused is wasted, and a run
-that needed more wastes all of its first try. Follow the leader, forgetting a hundredth a run
-(facts/learning.md#prediction).
+that needed more wastes all of its first try. The pair that wasted least so far is followed.
 """
 
 from __future__ import annotations
