@@ -7,6 +7,7 @@ outlier may lift a bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,7 @@ def of_family(
 ) -> Forecast:  # fmt: skip
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
+    ages, later = series.later()
     ratio = series.bound_ratio(now.row, coverage)
     exact = query.far[now.near.slots[0]] < SAME
     slots = now.near.slots[:NAMED].tolist()
@@ -67,7 +69,8 @@ def of_family(
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
         runs=tuple([window.names[slot] for slot in slots]),
         known=series.count,
-        later=[(seconds, now.peak * ratios) for seconds, ratios in series.later()],
+        ages=ages,
+        later=now.peak * later,
         sentence=wording.of_family(
             _runs(family, series), now.rule, series.count, ratio, exact=exact
         ),
@@ -131,7 +134,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
 def _forecast(
     resource: str, spread: Floats, middle: float, upper: float, *,
     top: float, coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
-    known: int = 0, later: Sequence[tuple[float, Floats]] = (),
+    known: int = 0, ages: Sequence[float] = (), later: Floats | None = None,
 ) -> Forecast:  # fmt: skip
     """Return a forecast of shifted peaks: those at LEVELS, the middle one and the bound."""
     shift = SHIFT[resource]
@@ -144,10 +147,14 @@ def _forecast(
         bound=upper,
         coverage=coverage,
         evidence=evidence,
-        spread=_plain(spread, top, shift),
+        spread=tuple(_plain(spread, top, shift)),
         later=tuple(
-            Later(after_seconds=seconds, spread=_plain(peaks, top, shift))
-            for seconds, peaks in later
+            [
+                Later(after_seconds=age, spread=tuple(row))
+                for age, row in zip(ages, _plain(later, top, shift), strict=True)
+            ]
+            if later is not None and ages
+            else ()
         ),
         runs=runs,
         known=known,
@@ -155,8 +162,8 @@ def _forecast(
     )
 
 
-def _plain(peaks: Floats, top: float, shift: float) -> tuple[float, ...]:
-    """Return shifted peaks as amounts, none above `top`.
+def _plain(peaks: Floats, top: float, shift: float) -> list[Any]:
+    """Return shifted peaks, in a row or in rows, as amounts none of which is above `top`.
 
     Admission counts in whole units; more digits would only make every stored run larger.
     """
@@ -164,7 +171,8 @@ def _plain(peaks: Floats, top: float, shift: float) -> tuple[float, ...]:
     plain = peaks.round(2)
     np.minimum(plain, top - shift, out=plain)
     np.maximum(plain, 0.0, out=plain)
-    return tuple(plain.tolist())
+    found: list[Any] = plain.tolist()
+    return found
 
 
 def _runs(family: str, series: Series) -> str:
