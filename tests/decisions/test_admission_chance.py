@@ -144,6 +144,7 @@ def test_an_answer_looks_at_no_run(live):
 
         keys = values = items = __iter__
 
+    # private _live: replaced to notice whoever goes through the live runs.
     load._live = Sealed(load._live)
     assert asked(load, wanted(spread(1, 9))).outcome == "approved"
     load.add("new", wanted(spread(1, 9)))

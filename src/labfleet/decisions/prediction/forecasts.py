@@ -7,12 +7,12 @@ outlier may lift a bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from labfleet.decisions.prediction import wording
-from labfleet.decisions.prediction.pool import Pools
-from labfleet.decisions.prediction.quantiles import conformal
+from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.rules import Rule
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
@@ -25,8 +25,6 @@ from labfleet.resources.prediction import (
     Recommendation,
 )
 
-ENOUGH = 20
-"""First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
 BEFORE_A_LEADER = 0.95
@@ -55,6 +53,7 @@ def of_family(
 ) -> Forecast:  # fmt: skip
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
+    ages, later = series.later()
     ratio = series.bound_ratio(now.row, coverage)
     exact = query.far[now.near.slots[0]] < SAME
     slots = now.near.slots[:NAMED].tolist()
@@ -70,8 +69,11 @@ def of_family(
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
         runs=tuple([window.names[slot] for slot in slots]),
         known=series.count,
-        later=[(seconds, now.peak * ratios) for seconds, ratios in series.later()],
-        sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
+        ages=ages,
+        later=now.peak * later,
+        sentence=wording.of_family(
+            _runs(family, series), now.rule, series.count, ratio, exact=exact
+        ),
     )
 
 
@@ -84,24 +86,23 @@ def of_kind(
     kind: RunKind, resource: str, pools: Pools | None, declared: float | None, coverage: float
 ) -> Forecast | None:
     """Return what the first runs of other families say; else what is declared; else None."""
-    if pools is not None:
-        row, scale = Pools.PEAK, 1.0
-        if declared is not None:
-            row, scale = Pools.SHARE, declared + SHIFT[resource]
+    row, scale, shift = Firsts.PEAK, 1.0, 0.0
+    if declared is not None:
+        row, scale, shift = Firsts.SHARE, float(declared), SHIFT[resource]
+    upper = None if pools is None else pools.firsts.bound(row, coverage)
+    if pools is not None and upper is not None:
         ordered = pools.firsts.ordered(row)
-        if len(ordered) >= ENOUGH:
-            ratio = conformal(ordered, coverage)[0]
-            return _forecast(
-                resource,
-                scale * pools.firsts.spread(row),
-                scale * ordered[len(ordered) // 2],
-                scale * ratio,
-                top=float("inf") if declared is None else scale,
-                coverage=coverage,
-                evidence=Evidence.KIND,
-                runs=(),
-                sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
-            )
+        return _forecast(
+            resource,
+            scale * pools.firsts.spread(row) + shift,
+            scale * ordered[len(ordered) // 2] + shift,
+            scale * upper + shift,
+            top=float("inf") if declared is None else scale + shift,
+            coverage=coverage,
+            evidence=Evidence.KIND,
+            runs=(),
+            sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
+        )
     if declared is None:
         return None
     value = float(declared)
@@ -117,7 +118,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
     if best is None:
         now = series.guess(query)
         size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.near.slots
-        sentence = wording.no_leader(family, series.count)
+        sentence = wording.no_leader(_runs(family, series))
     else:
         rule, margin, missed = best
         near = series.near(query)
@@ -125,7 +126,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
         size = min(
             series.made_by(rule, query, near) * margin, OUTLIER * series.largest * query.reach
         )
-        sentence = wording.leader(family, rule, series.count, margin, missed)
+        sentence = wording.leader(_runs(family, series), rule, series.count, margin, missed)
     return Recommendation(
         resource=series.resource,
         size=max(0.0, size - SHIFT[series.resource]),
@@ -138,7 +139,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
 def _forecast(
     resource: str, spread: Floats, middle: float, upper: float, *,
     top: float, coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
-    known: int = 0, later: Sequence[tuple[float, Floats]] = (),
+    known: int = 0, ages: Sequence[float] = (), later: Floats | None = None,
 ) -> Forecast:  # fmt: skip
     """Return a forecast of shifted peaks: those at LEVELS, the middle one and the bound."""
     shift = SHIFT[resource]
@@ -151,10 +152,14 @@ def _forecast(
         bound=upper,
         coverage=coverage,
         evidence=evidence,
-        spread=_plain(spread, top, shift),
+        spread=tuple(_plain(spread, top, shift)),
         later=tuple(
-            Later(after_seconds=seconds, spread=_plain(peaks, top, shift))
-            for seconds, peaks in later
+            [
+                Later(after_seconds=age, spread=tuple(row))
+                for age, row in zip(ages, _plain(later, top, shift), strict=True)
+            ]
+            if later is not None and ages
+            else ()
         ),
         runs=runs,
         known=known,
@@ -162,9 +167,18 @@ def _forecast(
     )
 
 
-def _plain(peaks: Floats, top: float, shift: float) -> tuple[float, ...]:
-    """Return shifted peaks as amounts, none above `top`."""
-    np.minimum(peaks, top, out=peaks)
+def _plain(peaks: Floats, top: float, shift: float) -> list[Any]:
+    """Return shifted peaks, in a row or in rows, as amounts none of which is above `top`.
+
+    Admission counts in whole units; more digits would only make every stored run larger.
+    """
     peaks -= shift
-    np.maximum(peaks, 0.0, out=peaks)
-    return tuple(peaks.tolist())
+    plain = peaks.round(2)
+    np.minimum(plain, top - shift, out=plain)
+    np.maximum(plain, 0.0, out=plain)
+    found: list[Any] = plain.tolist()
+    return found
+
+
+def _runs(family: str, series: Series) -> str:
+    return wording.runs_of(family, series.count, reported=not series.lends)

@@ -6,7 +6,6 @@ Pure. The chosen rule's ratios are kept in order, so that a bound is one look an
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,6 +19,8 @@ LEAST = 5
 """Ratios from which on a rule is chosen by them."""
 OUTLIVED = (0.5, 0.8, 0.95)
 """Shares of a family's runs that have ended at the ages at which one is looked at anew."""
+Later = tuple[list[float], Floats]
+NO_AGES: Later = ([], np.zeros((0, len(LEVEL_ROW))))
 
 
 class Ratios:
@@ -33,8 +34,8 @@ class Ratios:
         """Its ratios, smallest first."""
         self.spread: Floats = LEVEL_ROW
         """Its ratios at LEVELS, each weighed by how long its run took, as of the last choice."""
-        self.later: tuple[tuple[float, Floats], ...] = ()
-        """Ages in seconds with the ratios at LEVELS of the runs that lived on, by time left."""
+        self.later = NO_AGES
+        """Ages in seconds, and a row for each: the ratios of runs that lived on, by time left."""
         self._window = window
         self._kept = np.full((RULES, max(8, len(window.seconds))), np.nan)
 
@@ -72,7 +73,7 @@ class Ratios:
             self.ordered = sorted(kept[rule].tolist())
         seconds = self._window.seconds[judged]
         self.spread = weighted(kept[rule], seconds, LEVEL_ROW)
-        self.later = tuple(_later(kept[rule], seconds))
+        self.later = _later(kept[rule], seconds)
         return np.sort(kept, axis=1)
 
     def _by_age(self) -> Slots:
@@ -84,10 +85,13 @@ class Ratios:
         return np.concatenate((judged[judged >= oldest], judged[judged < oldest]))
 
 
-def _later(ratios: Floats, seconds: Floats) -> Iterator[tuple[float, Floats]]:
-    """Give the ratios of the runs that outlived an age, each weighed by how long it lived on."""
+def _later(ratios: Floats, seconds: Floats) -> Later:
+    """Return the ratios of the runs that outlived some ages, weighed by how long they lived on."""
+    ages, rows = [], []
     for age in np.quantile(seconds, OUTLIVED).tolist():
         left = seconds - age
         living = left > 0
         if np.count_nonzero(living) >= LEAST:
-            yield age, weighted(ratios[living], left[living], LEVEL_ROW)
+            ages.append(age)
+            rows.append(weighted(ratios[living], left[living], LEVEL_ROW))
+    return (ages, np.array(rows)) if ages else NO_AGES

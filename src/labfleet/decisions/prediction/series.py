@@ -12,7 +12,7 @@ import numpy as np
 
 from labfleet.decisions.prediction.pool import CHOSEN, Pools
 from labfleet.decisions.prediction.quantiles import Adaptive, conformal, evenly
-from labfleet.decisions.prediction.ratios import Ratios
+from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
 from labfleet.decisions.prediction.rules import Line, Near, Rule, guess
 from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
@@ -130,12 +130,11 @@ class Series:
 
     def plain(self, row: int) -> Floats:
         """Return the ratios at LEVELS, each run counted once."""
-        ordered = self._bucket.ordered(row) if self.age < OWN else self._ratios.ordered
-        return evenly(ordered)
+        return evenly(self._bucket.ordered(row) if self.age < OWN else self._ratios.ordered)
 
-    def later(self) -> tuple[tuple[float, Floats], ...]:
-        """Return ratios at LEVELS of the runs that outlived some ages; none while it is young."""
-        return () if self.age < OWN else self._ratios.later
+    def later(self) -> Later:
+        """Return ages, and ratios of the runs that outlived each; none while it is young."""
+        return NO_AGES if self.age < OWN else self._ratios.later
 
     def middle(self, row: int) -> float:
         """Return the ratio that half of the runs stayed within."""
