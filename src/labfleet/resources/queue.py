@@ -15,6 +15,8 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.declaration import Kind, Page, PageColumn, columns, filters
 from labfleet.resources.meta import Record, Resource, Text
 
+DEFAULT_QUEUE = "default"
+"""The queue of requests that may wait and name none; it needs no object."""
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 

@@ -88,7 +88,7 @@ class SimulationSpec(Record, frozen=True, kw_only=True):
     duration_seconds: Duration | None = None
     owner: str = ""
     queue: Text | None = None
-    priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] = 0
+    priority: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     ttl_seconds: Annotated[int, msgspec.Meta(ge=30, le=86400)] | None = None
 
 

@@ -39,6 +39,15 @@ def risk(load: Load, drawn: Draws, target: Amounts) -> float:
     return _count(load.drawn + drawn, target) / DRAWS
 
 
+def fits(
+    cost: Vector, held: Vector, total: Draws, *, target: Amounts, rule: Rule, epsilon: float
+) -> bool:
+    """Tell whether the rule lets a run in; `total` are the load's outcomes with the run's."""
+    if _short(cost, held, target, rule):
+        return False
+    return rule is not Rule.CHANCE or _count(total, target) / DRAWS <= epsilon
+
+
 def admit(
     wanted: Need,
     drawn: Draws,

@@ -21,10 +21,10 @@ from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
 from labfleet.resources.amounts import DIMENSIONS
 from labfleet.resources.cluster import Cluster
-from labfleet.resources.decision import Decision
+from labfleet.resources.decision import Decision, Rule
 from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
-from labfleet.resources.simulation import HOLDING, Simulation, SimulationSpec, family_of
+from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationSpec, family_of
 
 MOST_SECONDS = 7 * 24 * 3600
 """No approval lasts longer, whatever was learned: what `duration_seconds` may say at most."""
@@ -62,13 +62,28 @@ class Judge:
         found = self._loads.get(refs.cluster_of(run).key.path)
         if found is None:
             return
-        wanted, held = _held(run), run.status.reservation
-        if wanted is None or held is None:
+        wanted, held = self.wanted(run), run.status.reservation
+        if wanted is None or held is None or run.status.phase not in HOLDING:
             found.remove(run.metadata.uid)
             return
         found.add(run.metadata.uid, wanted, since=held.start.timestamp())
         if run.status.used:
             found.observe(run.metadata.uid, _peaks(run.status.used))
+
+    def wanted(self, run: Simulation) -> Need | None:
+        """Return what a stored run counts for, from its record alone; None when it is over."""
+        status = run.status
+        if status.phase not in OPEN or status.decision is None:
+            return None
+        amounts = status.decision.requested
+        if status.reservation is not None:
+            amounts = status.reservation.amounts
+        return need(status.prediction, needs.stated(run.spec), amounts)
+
+    def in_force(self, cluster: Cluster) -> tuple[Rule, float]:
+        """Return the rule and the share of time above targets that hold for a cluster now."""
+        allowed = cluster.spec.overload_percent / 100
+        return in_force(cluster.spec.rule, allowed, cluster.status.overload)
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
@@ -110,8 +125,7 @@ class Judge:
         prediction = believed(prediction, load.living(family))
         default, sentence = needs.default_of(cluster.spec, family, parameters)
         wanted = need(prediction, said, default)
-        allowed = cluster.spec.overload_percent / 100
-        rule, epsilon = in_force(cluster.spec.rule, allowed, cluster.status.overload)
+        rule, epsilon = self.in_force(cluster)
         decision = chance.admit(
             wanted,
             draws(uid, wanted.spreads),
@@ -128,14 +142,6 @@ class Judge:
         if not known.issuperset(needs.TARGETED[:2]):
             evidence.append(sentence)
         return Judged(decision, prediction, wanted, _seconds(spec, prediction), tuple(evidence))
-
-
-def _held(run: Simulation) -> Need | None:
-    """Return what a run counts for, from its record alone; None when it holds nothing."""
-    reservation = run.status.reservation
-    if reservation is None or run.status.phase not in HOLDING:
-        return None
-    return need(run.status.prediction, needs.stated(run.spec), reservation.amounts)
 
 
 def _peaks(used: Mapping[str, Use]) -> dict[str, float]:

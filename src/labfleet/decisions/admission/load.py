@@ -123,6 +123,11 @@ class Load:
         """The sum of max(observed so far, declared) in each dimension."""
         return of_vector(self._declared)
 
+    def taken(self, uid: str) -> tuple[Draws, Vector, Vector] | None:
+        """Return what a live run takes: outcomes, bounds, declared; None for another one."""
+        live = self._live.get(uid)
+        return None if live is None else (live.drawn, live.bounds, live.declared)
+
     def add(
         self,
         uid: str,

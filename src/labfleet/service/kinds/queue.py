@@ -16,7 +16,7 @@ from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import EventType, KindRules
 from labfleet.service.core.roles import FOR_TOKENS, Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import machine_rules, queue_users
+from labfleet.service.kinds import indices, machine_rules, queue_users
 from labfleet.service.kinds.admitted import Admitted
 
 
@@ -138,4 +138,5 @@ RULES = KindRules(
     shown=shown,
     derived=("status.waiting", "status.running", "status.held"),
     event_types=QueueEvent,
+    indices=(indices.QUEUES_OF_CLUSTER,),
 )

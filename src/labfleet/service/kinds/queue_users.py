@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from labfleet.decisions import ledger
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.queue import Queue
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 
 class Users(NamedTuple):
@@ -21,6 +23,13 @@ class Users(NamedTuple):
 
 
 def of(services: ServiceContext, queue: Queue) -> Users:
-    """Return who uses a queue: nobody yet, since no request can name one."""
-    del services, queue
-    return Users()
+    """Return who uses a queue."""
+    path, cache = queue.key.path, services.cache
+    waiting = cache.by(indices.SIMULATIONS_OF_QUEUE, (path, False))
+    running = cache.by(indices.SIMULATIONS_OF_QUEUE, (path, True))
+    held = [each.status.reservation for each in running]
+    return Users(
+        tuple(each.name for each in waiting),
+        len(running),
+        ledger.total(each for each in held if each is not None),
+    )
