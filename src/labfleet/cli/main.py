@@ -44,6 +44,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "wait",
         "Wait until an object has a phase or condition, or is gone.",
     ),
+    "admit": (
+        "labfleet.cli.commands.admit",
+        "admit",
+        "Start a command when its run may start, and report its end.",
+    ),
     "apply": (
         "labfleet.cli.commands.applying",
         "apply",
