@@ -62,7 +62,7 @@ class LiveApi:
         """Return the phase of every run, the oldest first."""
         return [each["status"]["phase"] for each in self.runs()]
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
         path = scope["path"]
         self.seen.append(path)
@@ -78,32 +78,66 @@ class LiveApi:
         await self.api.app(scope, receive, send)
 
 
+@dataclass
+class Place:
+    """A loopback port on which one installation after the other is served."""
+
+    loop: asyncio.AbstractEventLoop
+    url: str = ""
+    live: LiveApi | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass one request on to the installation of now."""
+        assert self.live is not None
+        await self.live.serve(scope, receive, send)
+
+
 @contextmanager
-def live_api() -> Iterator[LiveApi]:
-    """Serve an empty installation until the end; a defect in it fails the test."""
+def place() -> Iterator[Place]:
+    """Listen until the end; to listen anew for each test would cost it a fifth of a second."""
     ready, box = threading.Event(), []
 
     async def serve() -> None:
-        async with opened() as api:
-            live = LiveApi(asyncio.get_running_loop(), api, token=await api.token("admin"))
-            server = uvicorn.Server(uvicorn.Config(
-                live, host="127.0.0.1", port=0, ws="none", lifespan="off", log_config=None))  # fmt: skip
-            serving = asyncio.get_running_loop().create_task(server.serve())
-            while not server.started:
-                await asyncio.sleep(0.001)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            live.url = f"http://127.0.0.1:{port}"
-            box.append((live, server))
-            ready.set()
-            await serving
+        made = Place(asyncio.get_running_loop())
+        server = uvicorn.Server(uvicorn.Config(
+            made, host="127.0.0.1", port=0, ws="none", lifespan="off", log_config=None))  # fmt: skip
+        serving = asyncio.get_running_loop().create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.001)
+        made.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        box.append((made, server))
+        ready.set()
+        await serving
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     assert ready.wait(20)
-    live, server = box[0]
+    made, server = box[0]
     try:
-        yield live
+        yield made
     finally:
         server.should_exit = server.force_exit = True
         thread.join(20)
-        assert live.api.defects == []
+
+
+@contextmanager
+def live_api(at: Place) -> Iterator[LiveApi]:
+    """Serve an empty installation until the end; a defect in it fails the test."""
+    ready, over = threading.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with opened() as api:
+            at.live = LiveApi(at.loop, api, at.url, await api.token("admin"))
+            ready.set()
+            await over.wait()
+
+    held = asyncio.run_coroutine_threadsafe(hold(), at.loop)
+    try:
+        assert ready.wait(20)
+        assert at.live is not None
+        yield at.live
+        assert at.live.api.defects == []
+    finally:
+        at.loop.call_soon_threadsafe(over.set)
+        held.result(20)
+        at.live = None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from desk import Desk, Played, lease_over, until
-from live_api import LiveApi, live_api
+from live_api import LiveApi, Place, live_api, place
 
 from labfleet.cli import main
 
@@ -31,10 +31,17 @@ class Done:
 Admit = Callable[..., Done]
 
 
+@pytest.fixture(scope="module")
+def at_port() -> Iterator[Place]:
+    """A port for all tests of this file."""
+    with place() as made:
+        yield made
+
+
 @pytest.fixture
-def live() -> Iterator[LiveApi]:
+def live(at_port: Place) -> Iterator[LiveApi]:
     """The API with a cluster of which 8 CPU may be used: room for two runs of 4."""
-    with live_api() as made:
+    with live_api(at_port) as made:
         made.cluster()
         yield made
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from desk import Desk, lease_over, until
-from live_api import LiveApi, live_api
+from live_api import LiveApi, Place, live_api, place
 
 from labfleet import client
 from labfleet.client import Denied, Failure, admitted
@@ -24,10 +24,17 @@ print(sorted(heavy & set(sys.modules)))
 """
 
 
+@pytest.fixture(scope="module")
+def at_port() -> Iterator[Place]:
+    """A port for all tests of this file."""
+    with place() as made:
+        yield made
+
+
 @pytest.fixture
-def live() -> Iterator[LiveApi]:
+def live(at_port: Place) -> Iterator[LiveApi]:
     """The API with room for two runs of 4 CPU."""
-    with live_api() as made:
+    with live_api(at_port) as made:
         made.cluster()
         yield made
 
