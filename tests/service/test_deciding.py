@@ -189,3 +189,55 @@ async def test_a_changed_target_holds_for_the_next_decision(world: World):
     )
     assert len(made) == 3
     assert (await ask(world, cost={"cpu": 1})).status.phase is SimulationPhase.DENIED
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_was_reported_teaches_the_next_one(world: World):
+    """Approved, run, complete, learned: the next request of its kind needs what it used."""
+    await cluster(world, cpu=100)
+    asked = {"cost": None, "durationSeconds": None, "params": {"chart": "waku", "nodecount": 50}}
+    first = await ask(world, **asked)
+    assert first.status.decision.requested.cpu_milli == 25_000
+    assert "no past run is like it" in first.status.evidence[0]
+    world.clock.instant += timedelta(seconds=90)
+    used = {"cpuMilli": 4000, "memoryMib": {"peak": 2000, "mean": 1500}}
+    await admission.simulation_complete(
+        world.services, PROGRAM, first.name, "default", observed=used
+    )
+    await world.services.fresh()
+    second = await ask(world, **asked)
+    needs = second.status.decision.requested
+    assert 4000 <= needs.cpu_milli < 25_000
+    assert 2000 <= needs.memory_mib < 30_000
+    assert "waku" in second.status.evidence[0]
+    assert second.status.prediction.of("cpu_milli").runs == (first.name,)
+
+
+@pytest.mark.asyncio
+async def test_a_late_report_of_an_expired_run_still_teaches_once(world: World):
+    """The approval stays EXPIRED; what it used is kept, its duration is not known."""
+    await cluster(world, cpu=100)
+    made = await ask(world)
+    world.clock.instant += timedelta(hours=2)
+    await world.services.fresh()
+    assert await admission.expire(world.services, PROGRAM) == 1
+    assert await world.services.history.history(0) == ()
+    for peak in (500, 900):
+        ended = await admission.simulation_complete(
+            world.services, PROGRAM, made.name, "default", observed={"cpuMilli": peak}
+        )
+        assert ended.status.phase is SimulationPhase.EXPIRED
+    (kept,) = await world.services.history.history(0)
+    assert (kept.run.use["cpu_milli"].peak, kept.run.duration_seconds) == (500, None)
+
+
+@pytest.mark.asyncio
+async def test_a_run_never_used_more_than_its_cluster_has(world: World):
+    """A caller's word beyond the capacity is left out; the end counts all the same."""
+    await cluster(world, cpu=10)
+    made = await ask(world)
+    await admission.simulation_complete(
+        world.services, PROGRAM, made.name, "default", observed={"cpuMilli": 10_001, "memoryMib": 9}
+    )
+    (kept,) = await world.services.history.history(0)
+    assert set(kept.run.use) == {"memory_mib"}

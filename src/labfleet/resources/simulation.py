@@ -106,7 +106,9 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     started_at: When its caller first reported that it lives.
     lease_until: Until when its caller's last report counts; null while none is owed.
     take_up_by: By when its caller has to take up an approval that it waited for.
+    used: What was measured of it so far, by figure.
     observed: What its caller said it used.
+    reported: Whether its caller reported its end.
     note: What was done with it that nobody asked for.
     completed_at: When it was over.
     observed_generation: Generation of the spec that this status is about.
@@ -123,7 +125,9 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     started_at: datetime | None = None
     lease_until: datetime | None = None
     take_up_by: datetime | None = None
+    used: dict[str, Use] = {}
     observed: dict[str, Use] = {}
+    reported: bool = False
     note: str = ""
     completed_at: datetime | None = None
     observed_generation: int = 0

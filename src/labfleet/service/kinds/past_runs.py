@@ -9,9 +9,17 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import amounts, conditions
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition
-from labfleet.resources.history import Run, RunKind, typed
+from labfleet.resources.history import Run, RunKind, Source, Use, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
+from labfleet.resources.simulation import (
+    HOLDING,
+    Simulation,
+    SimulationPhase,
+    SimulationStatus,
+    family_of,
+)
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition
 
@@ -55,6 +63,51 @@ def of_session(
     )
 
 
+def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | None) -> Run | None:
+    """Return the run of a simulation whose end is reported; None when nothing is known of it.
+
+    `has` is what its cluster has: a caller's word beyond that is left out. Of a run whose approval
+    had expired nobody knows when it ended, so its duration is unknown. What was measured
+    wins over what its caller says.
+    """
+    status, phase = before.status, before.status.phase
+    late = phase is SimulationPhase.EXPIRED
+    if status.decided_at is None or after.completed_at is None or not (late or phase in HOLDING):
+        return None
+    since = status.started_at or status.decided_at
+    told = {name: each for name, each in after.observed.items() if _possible(name, each, has)}
+    use = after.used or told
+    duration = None if late else (after.completed_at - since).total_seconds()
+    if duration is None and not use:
+        return None
+    held = after.reservation or status.reservation
+    cut_off = after.phase in {SimulationPhase.FAILED, SimulationPhase.CANCELLED}
+    return Run(
+        kind=RunKind.SIMULATION,
+        uid=before.metadata.uid,
+        name=before.name,
+        namespace=before.namespace,
+        family=family_of(before.spec),
+        owner=before.spec.owner,
+        place=before.spec.cluster,
+        parameters=typed(before.spec.params),
+        allocation={} if held is None else _given(held.amounts),
+        use=use,
+        duration_seconds=duration,
+        censored=after.phase.capitalize() if cut_off else "",
+        source=Source.REPORTED if told and not after.used else Source.MEASURED,
+        started_at=since,
+        ended_at=after.completed_at,
+    )
+
+
+def _possible(figure: str, use: Use, has: Amounts | None) -> bool:
+    """Tell whether a cluster could have given that much; what is not known does not forbid it."""
+    name = "network_kbps" if figure.startswith("network") else figure
+    most = 0 if has is None else getattr(has, name)
+    return not most or max(use.peak or 0, use.mean or 0, use.median or 0, use.p95 or 0) <= most
+
+
 def of_boot(before: Worker, after: WorkerStatus, now: datetime) -> Run | None:
     """Return the boot that is over now, ready or not; None while none is.
 
@@ -96,6 +149,6 @@ def _why(status: WorkerStatus) -> str:
     return str(failed.reason) if told and failed is not None else "Ended"
 
 
-def _given(held: amounts.Amounts) -> dict[str, int]:
+def _given(held: Amounts) -> dict[str, int]:
     vector = zip(amounts.DIMENSIONS, amounts.vector(held), strict=True)
     return {name: amount for name, amount in vector if amount}

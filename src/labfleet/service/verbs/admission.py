@@ -15,6 +15,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.history import FIGURES, Use
 from labfleet.resources.kinds import KINDS
@@ -31,7 +32,7 @@ from labfleet.service.core.access import Role
 from labfleet.service.core.asked_runs import Asked
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, past_runs
 from labfleet.service.kinds.admitted import with_status
 from labfleet.service.verbs.deciding import named
 
@@ -105,8 +106,9 @@ async def simulation_complete(
     if phase is None:
         raise intake.invalid(("status", f"must be one of {', '.join(ENDS)}"))
     return await _ended(
-        services, caller, simulation_id, namespace, phase, observed=used(observed or {})
-    )
+        services, caller, simulation_id, namespace, phase,
+        observed=used(observed or {}), reported=True,
+    )  # fmt: skip
 
 
 async def simulation_heartbeat(
@@ -373,34 +375,49 @@ async def _ended(
     fence: stores.Fence | None = None,
     note: str = "",
     observed: Mapping[str, Use] | None = None,
+    reported: bool = False,
     undecided: bool = False,
 ) -> Simulation:
-    """End a run that is not over; `undecided` leaves one alone that somebody has decided."""
+    """End a run that is not over; `undecided` leaves one alone that somebody has decided.
+
+    `reported`: its caller says so. Only then it teaches: of a run that expired nobody knows what it
+    used, and its caller may still tell.
+    """
 
     async def attempt() -> Simulation:
         old = await lookup.found(services, caller, Simulation, name, namespace)
-        status, late = old.status, old.status.phase is SimulationPhase.EXPIRED
-        if late and observed and not status.observed:
-            new = with_status(old, observed=dict(observed))
-        elif status.phase not in OPEN or (undecided and status.decision is not None):
+        status = old.status
+        late = status.phase is SimulationPhase.EXPIRED and reported and not status.reported
+        if not late and (status.phase not in OPEN or (undecided and status.decision is not None)):
             return old
-        else:
-            new = with_status(
-                old,
-                phase=phase,
-                reservation=None,
-                completed_at=services.clock.now(),
-                take_up_by=None,
-                lease_until=None,
-                observed=dict(observed or {}),
-                note=note or status.note,
-            )
+        new = with_status(
+            old,
+            phase=status.phase if late else phase,
+            reservation=None,
+            completed_at=status.completed_at if late else services.clock.now(),
+            take_up_by=None,
+            lease_until=None,
+            observed=dict(observed or {}),
+            reported=reported,
+            note=note or status.note,
+        )
         _, stored = await services.objects.save(
-            new, cause=services.cause(caller, _CAUSES.get(phase, "Completed")), fence=fence
+            new,
+            cause=services.cause(caller, _CAUSES.get(phase, "Completed")),
+            writes=_taught(services, old, new) if reported else (),
+            fence=fence,
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
+
+
+def _taught(services: ServiceContext, old: Simulation, new: Simulation) -> tuple[stores.Write, ...]:
+    """Return the write that keeps the run in the history, if anything is known of it."""
+    cluster = services.cache.find(refs.cluster_of(old))
+    has = None if cluster is None else cluster.spec.capacity
+    run = past_runs.of_simulation(old, new.status, has)
+    return () if run is None else (stores.Teach(run),)
 
 
 _CAUSES = {
