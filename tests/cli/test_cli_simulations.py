@@ -18,7 +18,7 @@ FORECAST = {
     "resource": "memory_mib", "expected": 700.2, "bound": 5242.4, "coverage": 0.95,
     "evidence": "exact", "sentence": "From the closest of 12 runs of waku, times 1.20.",
 }  # fmt: skip
-TOOK = {**FORECAST, "resource": "duration_seconds", "bound": 1800.0, "expected": 600.0}
+TOOK = {**FORECAST, "resource": "duration_seconds", "bound": 1800.0, "expected": 0.4}
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_explain_says_rule_risk_bounds_and_what_they_rest_on(
     assert f"simulation/{name}: DENIED since " in said
     assert "Rule:      chance: the load exceeds a target with 100.00%, at most 0.25%\n" in said
     assert "Predicted: at most 40 CPU in 95% of runs, most likely 40 CPU\n" in said
-    assert "  from:    No comparable run yet; as declared.\n" in said
+    assert "Evidence:  No comparable run yet; as declared.\n" in said
     assert "Evidence:  no past run is like it" in said
     assert said.count("needs 40 CPU") == 1
     assert "32 CPU (wants 40 CPU, free 8 CPU)" in said
@@ -57,8 +57,8 @@ def test_a_forecast_is_told_in_the_units_of_people(run, stub: Stub) -> None:
     said = run("explain", "simulation/sim-1").out
     assert "Rule:      declared\n" in said
     assert "Predicted: at most 5.12GiB memory in 95% of runs, most likely 701MiB memory\n" in said
-    assert "Predicted: at most 30m in 95% of runs, most likely 10m\n" in said
-    assert said.count("  from:    From the closest of 12 runs") == 2
+    assert "Predicted: takes at most 30m in 95% of runs, most likely 0.4s\n" in said
+    assert said.count("Evidence:  From the closest of 12 runs") == 1
     answer["prediction"] = None
     assert "Predicted" not in run("explain", "simulation/sim-1").out
 

@@ -120,31 +120,34 @@ def _rule(decision: dict[str, Any]) -> str:
 
 
 def _predicted(answer: dict[str, Any]) -> list[str]:
-    """Return the bounds of what a run needs and what each rests on, then what else was known."""
+    """Return the bounds of what a run needs, those that rest on the same above one sentence."""
     forecasts = (answer.get("prediction") or {}).get("forecasts") or ()
     lines: list[str] = []
-    for each in forecasts:
+    for at, each in enumerate(forecasts):
         lines += _line("Predicted", _forecast(each))
-        lines += _line("  from", each.get("sentence"))
+        after = forecasts[at + 1] if at + 1 < len(forecasts) else {}
+        if each.get("sentence") != after.get("sentence"):
+            lines += _line("Evidence", each.get("sentence"))
     known = {each.get("sentence") for each in forecasts}
     more = (each for each in answer.get("evidence") or () if each not in known)
     return [*lines, *(line for each in more for line in _line("Evidence", each))]
 
 
 def _forecast(each: dict[str, Any]) -> str:
-    """Return `at most 4 CPU in 95% of runs, most likely 3 CPU`."""
+    """Return `at most 4 CPU in 95% of runs, most likely 3 CPU`; empty when there is no bound."""
     name = str(each.get("resource"))
     bound, likely, share = (each.get(key) for key in ("bound", "expected", "coverage"))
     if not isinstance(bound, int | float):
         return ""
     runs = f" in {100 * share:.4g}% of runs" if isinstance(share, int | float) else ""
-    said = f"at most {_of(name, bound)}{runs}"
+    takes = "takes " if name == "duration_seconds" else ""
+    said = f"{takes}at most {_of(name, bound)}{runs}"
     return f"{said}, most likely {_of(name, likely)}" if isinstance(likely, int | float) else said
 
 
 def _of(resource: str, value: float) -> str:
     if resource == "duration_seconds":
-        return human_units.span(value)
+        return f"{value:.2g}s" if value < 10 else human_units.span(value)
     return human_units.amount(resource, math.ceil(value))
 
 
