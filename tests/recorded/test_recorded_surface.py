@@ -56,6 +56,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "Decision/properties/rule",
             "DefaultCost",
             "Evidence",
+            "Explanation/properties/evidence",
+            "Explanation/properties/prediction",
             "Forecast",
             "Prediction",
             "Rule",
