@@ -28,16 +28,18 @@ _log = logging.getLogger("labfleet.client")
 
 
 class Run:
-    """One admitted run. `id` is for its labels, `predicted` has upper bounds in base units."""
+    """One admitted run.
 
-    def __init__(
-        self, approved: gate.Approved, lease: Lease, figures: dict[str, Any] | None = None
-    ) -> None:
+    `id` is for its labels, `predicted` has upper bounds in base units with their `evidence`, and
+    `figures` is what was observed so far.
+    """
+
+    def __init__(self, approved: gate.Approved, lease: Lease) -> None:
         self.id = approved.id
         self.predicted: dict[str, int] = dict(approved.reply.get("predicted") or {})
         self.evidence: tuple[str, ...] = tuple(approved.reply.get("evidence") or ())
         self._lease = lease
-        self._figures = {} if figures is None else figures
+        self.figures: dict[str, Any] = {}
 
     @property
     def lost(self) -> str:
@@ -49,7 +51,7 @@ class Run:
 
         A number is a peak; a mapping may give peak, mean, median and p95.
         """
-        self._figures.update(
+        self.figures.update(
             {
                 name: dict(value) if isinstance(value, Mapping) else value
                 for name, value in figures.items()
@@ -102,11 +104,9 @@ def admitted(
     door = gate.Gate(_client(url, token, ca_file), _log.info)
     try:
         approved = door.enter(body, key=key, seconds=timeout_seconds)
-        lost = _told(approved.id, on_lost)
-        status = "failed"
+        lost, status = _told(approved.id, on_lost), "failed"
         with Lease(door, approved.id, ttl_seconds=ttl_seconds, on_lost=lost) as lease:
-            figures: dict[str, Any] = {}
-            run = Run(approved, lease, figures)
+            run = Run(approved, lease)
             try:
                 yield run
                 status = "completed"
@@ -117,7 +117,7 @@ def admitted(
                 status = "failed" if left.code else "completed"
                 raise
             finally:
-                _report(door, run.id, status, figures)
+                _report(door, run, status)
     finally:
         door.api.close()
 
@@ -140,10 +140,10 @@ def _told(name: str, on_lost: Callable[[str], None] | None) -> Callable[[str], N
     return lost
 
 
-def _report(door: gate.Gate, name: str, status: str, figures: dict[str, Any]) -> None:
+def _report(door: gate.Gate, run: Run, status: str) -> None:
     try:
-        heard = door.end(name, status, figures)
+        heard = door.end(run.id, status, run.figures)
     except Failure as failure:
-        _log.error("%s was not reported as %s: %s", name, status, failure.cause)
+        _log.error("%s was not reported as %s: %s", run.id, status, failure.cause)
     else:
-        _log.info("%s is %s", name, heard)
+        _log.info("%s is %s", run.id, heard)
