@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -111,6 +112,15 @@ def test_a_denied_run_starts_nothing_and_says_why(admit, live, desk):
     assert "(OverCpuTarget)" in done.err
     assert f"labfleet explain simulation/{live.runs()[0]['metadata']['name']}" in done.err
     assert desk.programs.started == []
+
+
+def test_a_refusal_is_one_line_of_json_for_a_script(admit, live):
+    """With --json the reasons and the record stand in fields of their own, on stderr."""
+    done = admit("--json", "--cost", "cpu=40,memory=1Gi", "--", "make")
+    told = json.loads(done.err.splitlines()[-1])
+    assert (told["exitCode"], told["reason"]) == (7, "NotAdmitted")
+    assert told["reasons"] == ["OverCpuTarget"]
+    assert told["record"] == live.runs()[0]["metadata"]["name"]
 
 
 def test_a_program_that_is_not_there_asks_nothing(admit, live):
