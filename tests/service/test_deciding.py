@@ -241,3 +241,15 @@ async def test_a_run_never_used_more_than_its_cluster_has(world: World):
     )
     (kept,) = await world.services.history.history(0)
     assert set(kept.run.use) == {"memory_mib"}
+
+
+@pytest.mark.asyncio
+async def test_the_end_of_a_run_with_the_longest_parameters_is_kept(world: World):
+    """What the history has no room for is left out; the end is not refused for it."""
+    await cluster(world)
+    params = {f"p{number:03d}": "x" * 600 for number in range(90)} | {"long": "y" * 5000}
+    made = await ask(world, params=params)
+    ended = await admission.simulation_complete(world.services, PROGRAM, made.name, "default")
+    assert ended.status.phase is SimulationPhase.COMPLETED
+    (kept,) = await world.services.history.history(0)
+    assert 0 < len(kept.run.parameters) < 20

@@ -33,6 +33,7 @@ from labfleet.app.cluster_gauges import (
     add_decisions,
     add_promises,
 )
+from labfleet.app.history_gauge import HistoryRows, add_history
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
 from labfleet.app.pool_gauges import add_pool_gauges
@@ -281,6 +282,9 @@ def _add_feeds(system: System) -> None:
         system.feeds.append(Role("leaders", watch.run))
         watch.own = system.leaderships
         add_leaders(metrics, system.services)
+    past = HistoryRows(outside.store)
+    system.feeds.append(Role("history", past.run))
+    add_history(metrics, past)
     system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
 
 

@@ -59,7 +59,7 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     memory_percent: Percent = 80
     network_percent: Percent = 75
     rule: Rule = Rule.CHANCE
-    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.25
+    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.2
     coverage_percent: Annotated[float, msgspec.Meta(ge=50, le=99.5)] = 95.0
     defaults: Annotated[dict[str, DefaultCost], msgspec.Meta(max_length=200)] = {}
     description: str = ""

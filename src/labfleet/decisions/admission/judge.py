@@ -7,19 +7,22 @@ numpy, so it is imported when the first request is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from labfleet.decisions.admission import chance, needs
 from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.decisions.admission.targets import targets
+from labfleet.decisions.admission.tightening import in_force
 from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
+from labfleet.resources.amounts import DIMENSIONS
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.decision import Decision
-from labfleet.resources.history import RunKind
+from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationSpec, family_of
 
@@ -59,11 +62,13 @@ class Judge:
         found = self._loads.get(refs.cluster_of(run).key.path)
         if found is None:
             return
-        wanted = held(run)
-        if wanted is None:
+        wanted, held = _held(run), run.status.reservation
+        if wanted is None or held is None:
             found.remove(run.metadata.uid)
-        else:
-            found.add(run.metadata.uid, wanted)
+            return
+        found.add(run.metadata.uid, wanted, since=held.start.timestamp())
+        if run.status.used:
+            found.observe(run.metadata.uid, _peaks(run.status.used))
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
@@ -88,7 +93,7 @@ class Judge:
     ) -> Judged:
         """Return whether a run may start on the cluster now; `live` are its live runs."""
         said = needs.stated(spec)
-        parameters = history.typed(spec.params)
+        parameters = history.compared(spec.params)
         family = family_of(spec)
         prediction = learner.predict(
             RunKind.SIMULATION,
@@ -99,18 +104,23 @@ class Judge:
             coverage=cluster.spec.coverage_percent / 100,
             owner=spec.owner,
         )
+        load = self.load(cluster, live)
+        load.advance(now.timestamp())
         prediction = needs.judged(prediction, cluster.spec, said)
+        prediction = believed(prediction, load.living(family))
         default, sentence = needs.default_of(cluster.spec, family, parameters)
         wanted = need(prediction, said, default)
+        allowed = cluster.spec.overload_percent / 100
+        rule, epsilon = in_force(cluster.spec.rule, allowed, cluster.status.overload)
         decision = chance.admit(
             wanted,
             draws(uid, wanted.spreads),
-            load=self.load(cluster, live),
+            load=load,
             cluster=cluster.name,
             target=targets(cluster.spec),
             now=now,
-            rule=cluster.spec.rule,
-            epsilon=cluster.spec.overload_percent / 100,
+            rule=rule,
+            epsilon=epsilon,
             revision=revision,
         )
         known = {each.resource for each in prediction.forecasts} | set(said)
@@ -120,13 +130,18 @@ class Judge:
         return Judged(decision, prediction, wanted, _seconds(spec, prediction), tuple(evidence))
 
 
-def held(run: Simulation) -> Need | None:
+def _held(run: Simulation) -> Need | None:
     """Return what a run counts for, from its record alone; None when it holds nothing."""
     reservation = run.status.reservation
     if reservation is None or run.status.phase not in HOLDING:
         return None
-    said = needs.stated(run.spec)
-    return need(run.status.prediction, said, reservation.amounts)
+    return need(run.status.prediction, needs.stated(run.spec), reservation.amounts)
+
+
+def _peaks(used: Mapping[str, Use]) -> dict[str, float]:
+    """Return the peaks of what a run has used so far, by dimension of a cluster."""
+    found = {name: history.peak(used, name) for name in DIMENSIONS}
+    return {name: peak for name, peak in found.items() if peak is not None}
 
 
 def _seconds(spec: SimulationSpec, prediction: Prediction) -> int | None:

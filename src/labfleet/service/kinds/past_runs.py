@@ -11,7 +11,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import amounts, conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition
-from labfleet.resources.history import Run, RunKind, Source, Use, typed
+from labfleet.resources.history import Run, RunKind, Source, Use, compared, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
 from labfleet.resources.simulation import (
     HOLDING,
@@ -90,7 +90,7 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         family=family_of(before.spec),
         owner=before.spec.owner,
         place=before.spec.cluster,
-        parameters=typed(before.spec.params),
+        parameters=compared(before.spec.params),
         allocation={} if held is None else _given(held.amounts),
         use=use,
         duration_seconds=duration,
