@@ -102,9 +102,9 @@ class Product:
             found = self._learner.predict(
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
-            found = believed(found, self._load.living(task.family))
+            found = believed(found, self._load.living(task.family), stated)
         self._need = need(found, stated, Amounts())
-        self._drawn = draws(f"run-{place}", self._need.spreads)
+        self._drawn = draws(f"run-{place}", self._need.spreads, self._need.together)
 
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""
