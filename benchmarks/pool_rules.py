@@ -102,9 +102,9 @@ class Product:
             found = self._learner.predict(
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
-            found = believed(found, self._load.living(task.family), stated)
+            found = believed(found, self._load.living(task.family))
         self._need = need(found, stated, Amounts())
-        self._drawn = draws(f"run-{place}", self._need.spreads, self._need.together)
+        self._drawn = draws(f"run-{place}", self._need.spreads)
 
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""

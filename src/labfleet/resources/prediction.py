@@ -47,7 +47,6 @@ class Forecast(Record, frozen=True, kw_only=True):
     later: The same for a run that lives on, by age, the youngest first.
     runs: Names of the past runs that it was made from, at most five.
     known: How many past runs of the family itself stand behind it.
-    together: Whether all runs of the family would reach their greatest peak at once.
     sentence: The evidence for people.
     """
 
@@ -60,7 +59,6 @@ class Forecast(Record, frozen=True, kw_only=True):
     later: tuple[Later, ...] = ()
     runs: tuple[str, ...] = ()
     known: int = 0
-    together: bool = False
     sentence: str = ""
 
 
@@ -107,7 +105,6 @@ class Recommendation(Record, frozen=True, kw_only=True):
     later: The same for a run that lives on, by age, the youngest first.
     runs: Names of the past runs that it was made from, at most five.
     known: How many past runs of the family itself stand behind it.
-    together: Whether all runs of the family would reach their greatest peak at once.
     sentence: The evidence for people.
     """
 
@@ -116,5 +113,4 @@ class Recommendation(Record, frozen=True, kw_only=True):
     missed: float | None = None
     runs: tuple[str, ...] = ()
     known: int = 0
-    together: bool = False
     sentence: str = ""

@@ -30,20 +30,15 @@ _UPPER = np.clip(np.searchsorted(LEVELS, _GRID, side="left"), 1, len(LEVELS) - 1
 _SHARE = (_GRID - np.asarray(LEVELS)[_UPPER - 1]) / np.diff(LEVELS)[_UPPER - 1]
 
 
-def draws(uid: str, spreads: Sequence[Sequence[float]], together: str = "") -> Draws:
+def draws(uid: str, spreads: Sequence[Sequence[float]]) -> Draws:
     """Return the outcomes of a run, len(TARGETED) x DRAWS, in base units, rounded up.
 
     `spreads` has one row for each of TARGETED: quantiles at LEVELS, or one number that is
     certain. Only the uid decides which outcome gets which quantile; each run gets each of its
-    DRAWS quantiles once, so that no run is drawn lighter than it is. All runs with the same
-    `together` have their greatest quantile in the same outcome. Raises ValueError for a
+    DRAWS quantiles once, so that no run is drawn lighter than it is. Raises ValueError for a
     spread of another length.
     """
     order = _order(uid)
-    if together:
-        worst = _key(together) % DRAWS
-        order[order == DRAWS - 1] = order[worst]
-        order[worst] = DRAWS - 1
     drawn = np.empty((len(TARGETED), DRAWS), dtype=np.int64)
     for row, (name, spread) in enumerate(zip(TARGETED, spreads, strict=True)):
         if len(spread) == 1:
@@ -68,11 +63,8 @@ def _quantiles(spread: tuple[float, ...]) -> Draws:
 
 def _order(uid: str) -> NDArray[np.intp]:
     """Return which quantile each outcome gets, 0 to DRAWS - 1 each once (splitmix64)."""
-    mixed = _COUNTER + np.uint64(_key(uid))
+    key = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "little")
+    mixed = _COUNTER + np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
-
-
-def _key(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -32,7 +32,6 @@ class Need:
     declared: What it or the cluster's default declares.
     family: Which runs it is like; those of a family that live are counted.
     later: Age in seconds, place in TARGETED and spread from that age on, the youngest first.
-    together: Name of what all runs of the family reach their greatest peak with; empty is none.
     """
 
     spreads: tuple[tuple[float, ...], ...]
@@ -40,7 +39,6 @@ class Need:
     declared: Amounts
     family: str = ""
     later: tuple[tuple[float, int, tuple[float, ...]], ...] = ()
-    together: str = ""
 
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
@@ -64,11 +62,6 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
         bounds=Amounts(**bounds),
         declared=Amounts(**stated),
         family=prediction.family if prediction is not None else "",
-        together=(
-            prediction.family
-            if prediction is not None and any(found.together for found in drawn.values())
-            else ""
-        ),
         later=tuple(
             sorted(
                 (each.after_seconds, place, each.spread)
@@ -91,7 +84,6 @@ class _Live:
     bounds: Vector
     declared: Vector
     family: str
-    together: str
     spreads: tuple[tuple[float, ...], ...]
     later: tuple[tuple[float, int, tuple[float, ...]], ...]
     since: float
@@ -146,11 +138,10 @@ class Load:
         if uid in self._live:
             return
         live = _Live(
-            drawn=draws(uid, wanted.spreads, wanted.together),
+            drawn=draws(uid, wanted.spreads),
             bounds=vector(wanted.bounds),
             declared=vector(wanted.declared),
             family=wanted.family,
-            together=wanted.together,
             spreads=wanted.spreads,
             later=wanted.later,
             since=since,
@@ -211,7 +202,7 @@ class Load:
                 spreads[place] = spread
             live.spreads = tuple(spreads)
             self._count(live, -1)
-            live.drawn = np.maximum(draws(uid, live.spreads, live.together), _rows(live.seen))
+            live.drawn = np.maximum(draws(uid, live.spreads), _rows(live.seen))
             self._count(live, 1)
             self._await(uid, live)
 
