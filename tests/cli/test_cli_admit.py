@@ -156,7 +156,7 @@ def test_a_queued_run_starts_when_there_is_room(admit, live, desk):
     live.before["/api/v1/simulations/"] = ends
     done = admit(*COST, "--queue", "--", "make")
     assert (done.code, live.phases()) == (0, ["COMPLETED", "COMPLETED"])
-    assert "waits in the queue: needs 4 CPU" in done.err
+    assert "waits in the queue, position 1: needs 4 CPU" in done.err
     assert len(desk.programs.started) == 1
 
 
