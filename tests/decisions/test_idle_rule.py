@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import machine
 from test_idle import LONG, NOW, ON, QUIET, worker
@@ -159,14 +159,15 @@ SETTINGS = st.builds(
 )
 
 
+@settings(max_examples=settings.default.max_examples // 3)
 @given(SETTINGS, SETTINGS, st.sampled_from([BUSY, QUIET]), st.booleans(), st.booleans())
 def test_what_stands_recorded_is_the_newest_verdict(
     before: Idle, after: Idle, facts: IdleFacts, known: bool, used: bool
 ) -> None:
     """Whatever of a verdict changes, by use or by settings, is news and is written."""
     who = mine(idle=IdleStatus(since=LONG if known else None))
-    for settings, seen in ((before, facts), (after, BUSY if used else facts)):
-        found = finding(facts=seen, settings=settings)
+    for policy, seen in ((before, facts), (after, BUSY if used else facts)):
+        found = finding(facts=seen, settings=policy)
         verdict = idle_rule.judge(who, found, NOW).verdict
         assert verdict is not None
         who = msgspec.structs.replace(who, status=applied(who, found).status)
