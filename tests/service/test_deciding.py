@@ -317,3 +317,22 @@ async def test_a_new_leader_goes_on_with_the_line_as_it_was(world: World):
     found = [await world.services.objects.get(type(each), each.name, "default") for each in line]
     assert [each.status.phase for each in found] == ["QUEUED", "APPROVED"]
     world.decides.set()
+
+
+@pytest.mark.asyncio
+async def test_nothing_waits_for_what_never_comes(world: World):
+    """More than the queue may ever hold is denied at once; who waits longest ends at last."""
+    await cluster(world, cpu=20)
+    await queue(world, "a", quota={"cpu": 4, "memory": "50Gi"})
+    never = await ask(world, queue="a", cost={"cpu": 5})
+    assert (never.status.phase, never.status.decision.reason) == ("DENIED", "NeverFits")
+    assert "queue a may never hold as much" in never.status.decision.message
+    await ask(world, queue="a", cost={"cpu": 4}, durationSeconds=604_800)
+    waits = await ask(world, queue="a", cost={"cpu": 4})
+    assert waits.status.phase is SimulationPhase.QUEUED
+    await world.services.fresh()
+    world.clock.instant += timedelta(days=7)
+    await admission.expire(world.services, PROGRAM)
+    found = await world.services.objects.get(type(waits), waits.name, "default")
+    assert found.status.phase is SimulationPhase.EXPIRED
+    assert "waited as long" in found.status.note

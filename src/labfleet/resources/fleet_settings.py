@@ -222,6 +222,7 @@ class Admission(Record, frozen=True, kw_only=True):
     default_duration_seconds: How long a run may last of which nothing is known.
     grace_seconds: How long after its time a run may still report its end.
     take_up_seconds: How long an approval is kept for a caller that waited in a queue.
+    longest_wait_seconds: How long a request waits in a queue at most.
     trust_reports: Whether what callers report of their runs teaches the runs of others too.
     """
 
@@ -229,6 +230,7 @@ class Admission(Record, frozen=True, kw_only=True):
     default_duration_seconds: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 3600
     grace_seconds: Annotated[int, msgspec.Meta(ge=30, le=86_400)] = 600
     take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
+    longest_wait_seconds: Annotated[int, msgspec.Meta(ge=60, le=31_536_000)] = 604_800
     trust_reports: bool = False
 
 

@@ -142,23 +142,27 @@ async def expire(
 ) -> int:
     """End every approval that is over, was not taken up or whose caller is lost; return how many.
 
-    Otherwise a caller that died would hold capacity for ever. A controller calls this.
+    Otherwise a caller that died would hold capacity for ever. What waits too long ends too. A
+    controller calls this.
     """
-    now = services.clock.now()
-    count = 0
-    clusters = services.cache.values(indices.SIMULATIONS_HOLDING)
-    holding = [
-        each
-        for cluster in clusters
-        for each in services.cache.by(indices.SIMULATIONS_HOLDING, cluster)
-    ]
-    for each in sorted(holding, key=lambda each: each.key):
-        why = _expired(each, now)
-        if why is not None:
-            phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
-            await _ended(services, caller, each.name, space, phase, fence=fence, note=why)
-            count += 1
-    return count
+    now, cache = services.clock.now(), services.cache
+    longest = timedelta(seconds=services.settings.now().admission.longest_wait_seconds)
+    found: list[tuple[Simulation, str]] = []
+    for path in cache.values(indices.SIMULATIONS_HOLDING):
+        for each in cache.by(indices.SIMULATIONS_HOLDING, path):
+            why = _expired(each, now)
+            if why is not None:
+                found.append((each, why))
+    for path in cache.values(indices.SIMULATIONS_QUEUED):
+        found += [
+            (each, "it waited as long as a request may")
+            for each in cache.by(indices.SIMULATIONS_QUEUED, path)
+            if each.status.asked_at is not None and each.status.asked_at + longest <= now
+        ]
+    for each, why in sorted(found, key=lambda one: one[0].key):
+        phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
+        await _ended(services, caller, each.name, space, phase, fence=fence, note=why)
+    return len(found)
 
 
 def used(observed: Mapping[str, Any]) -> dict[str, Use]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labfleet.decisions.admission.targets import NEVER_FITS
+from labfleet.decisions.queueing.quotas import Level
 from labfleet.decisions.queueing.requests import Request
 from labfleet.kernel import errors
 from labfleet.resources import refs
@@ -146,8 +147,13 @@ class Drafter:
             if judged.decision.reason == NEVER_FITS:
                 made.append(self._draft(cluster, each, self._denied(each, judged, judged.decision)))
                 continue
+            request = self._request(waiting, each, judged)
+            if waiting.never(request):
+                told = _never(each, judged.decision)
+                made.append(self._draft(cluster, each, self._denied(each, judged, told)))
+                continue
             asks[each.metadata.uid] = (each, judged)
-            waiting.wait(self._request(waiting, each, judged), judged.need)
+            waiting.wait(request, judged.need)
         judge, now = self._judge(), self._services.clock.now()
         live = self._services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
         load, (_, epsilon) = judge.load(cluster, live), judge.in_force(cluster)
@@ -158,7 +164,8 @@ class Drafter:
                 made.append(draft)
         for each, judged in asks.values():
             blocked = found.blocked.get(each.metadata.uid)
-            made.append(self._left(cluster, each, judged, blocked is None or blocked.level))
+            level = None if blocked is None else blocked.level
+            made.append(self._left(cluster, each, judged, level))
             if each.spec.queue is None:
                 waiting.leave(each.metadata.uid)
         return made
@@ -176,21 +183,24 @@ class Drafter:
         asks.pop(uid, None)
         return self._counted(self._draft(cluster, new, self._approved(new, judged)))
 
-    def _left(self, cluster: Cluster, new: _New, judged: Judged, level: object) -> Draft:
-        """Return what becomes of a new request that may not start now."""
+    def _left(self, cluster: Cluster, new: _New, judged: Judged, level: Level | None) -> Draft:
+        """Return what becomes of a new request that may not start now; `level` keeps it waiting."""
         decision = judged.decision
         if decision.outcome == "approved":
-            told = f"{decision.message.partition(';')[0]}; others wait for {cluster.name}"
-            kept = "its queue has no more to give" if level in {"Queue", "Cohort"} else (
-                "the room is kept for them"
-            )  # fmt: skip
+            limited = level in {Level.QUEUE, Level.COHORT}
+            why = "its queue has no more to give" if limited else "the room is kept for others"
+            told = f"{decision.message.partition(';')[0]}; {why}, who came before"
             decision = msgspec.structs.replace(
-                decision, outcome="denied", reason=OTHERS_WAIT, message=f"{told}: {kept}",
+                decision,
+                outcome="denied",
+                reason=OTHERS_WAIT,
+                message=told if not limited else told.removesuffix(", who came before"),
                 chosen=None,
-            )  # fmt: skip
+            )
         if new.spec.queue is None:
             return self._draft(cluster, new, self._denied(new, judged, decision))
-        waits = msgspec.structs.replace(decision, outcome="waiting")
+        said = decision.message.removesuffix("; ask again later")
+        waits = msgspec.structs.replace(decision, outcome="waiting", message=said)
         return self._draft(cluster, new, self._status(new, judged, waits))
 
     def _line(self, cluster: Cluster, queues: tuple[Queue, ...]) -> WaitingLine:
@@ -347,6 +357,20 @@ def named(services: ServiceContext, namespace: str) -> Metadata:
         uid=uid,
         generation=1,
         creation_timestamp=services.clock.now(),
+    )
+
+
+def _never(new: _New, decision: Decision) -> Decision:
+    """Return the decision on a request that is more than its queue may ever hold."""
+    return msgspec.structs.replace(
+        decision,
+        outcome="denied",
+        reason=NEVER_FITS,
+        message=(
+            f"{decision.message.partition(';')[0]}; queue {new.spec.queue} may never hold as much: "
+            "its quota and borrowing limit, or its cohort's quotas, are smaller"
+        ),
+        chosen=None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.queueing.line import Line, Round
 from labfleet.decisions.queueing.requests import Request, Terms, terms
-from labfleet.resources.amounts import Amounts
+from labfleet.resources.amounts import Amounts, vector
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.decision import Rule
 from labfleet.resources.queue import Queue
@@ -40,6 +40,10 @@ class WaitingLine:
 
         room = LoadRoom(load, self._taken, target=self._target, rule=self._rule, epsilon=epsilon)
         return self.line.decide(room, now)
+
+    def never(self, request: Request) -> bool:
+        """Tell whether a request is more than its queue may ever hold."""
+        return self.line.quotas.never(request.queue, vector(request.amounts))
 
     def wait(self, request: Request, wanted: Need) -> None:
         """Let a request wait; one that waits already stays as it is."""
