@@ -182,7 +182,7 @@ class Decider:
             status,
             phase=SimulationPhase.APPROVED,
             reservation=Reservation(
-                holder=metadata.name, amounts=judged.need.bounds, start=now, end=end
+                holder=metadata.name, amounts=decision.requested, start=now, end=end
             ),
             decided_at=now,
             lease_until=lease,
