@@ -10,6 +10,7 @@ processes lie in the store as QUEUED. A caller is answered after the commit, nev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ from labfleet.service.kinds import indices
 
 if TYPE_CHECKING:
     from labfleet.decisions.admission.judge import Judge, Judged
+    from labfleet.decisions.admission.load import Load
 
 BATCH = 100
 """Requests of one round of each sort: those of the store, and those that wait in this process."""
@@ -62,10 +64,24 @@ class Decider:
         self._judges: Judge | None = None
         self._lost = False
         self._taught = True
+        self.rests = True
+        """Whether no round is under way: what is counted is what is stored and read, no more."""
         services.cache.on_change(Simulation, self._changed)
+
+    @property
+    def loads(self) -> Mapping[str, Load]:
+        """The loads that are kept, by the path of their cluster."""
+        return {} if self._judges is None else self._judges.loads
 
     async def round(self, fence: stores.Fence | None) -> bool:
         """Decide a batch of what waits here and in the store; return whether more may wait."""
+        self.rests = False
+        try:
+            return await self._round(fence)
+        finally:
+            self.rests = True
+
+    async def _round(self, fence: stores.Fence | None) -> bool:
         services = self._services
         if self._lost:
             await services.fresh()
@@ -204,11 +220,15 @@ class Decider:
         judge = self._judge()
         if self._taught:
             self._taught = False
-            while True:
-                runs = await self._services.history.history(judge.learner.version)
-                judge.learn(runs)
-                if len(runs) < stores.PAGE_LIMIT:
-                    break
+            try:
+                while True:
+                    runs = await self._services.history.history(judge.learner.version)
+                    judge.learn(runs)
+                    if len(runs) < stores.PAGE_LIMIT:
+                        break
+            except BaseException:
+                self._taught = True
+                raise
         return judge
 
     def _counted(self, draft: _Draft) -> _Draft:
