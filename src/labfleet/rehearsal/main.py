@@ -50,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
         help="people, a pool and workers in each of these namespaces (default: default)")  # fmt: skip
     add("--static", type=_whole(0, 200), metavar="N",
         help="as many workers on people's own servers besides (default 0)")  # fmt: skip
+    add("--simulations", type=_whole(0, 100_000), metavar="N",
+        help="run scripts a day that ask for clusters (default none)")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
     add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip

@@ -108,6 +108,8 @@ def row_of(report: Report, options: Options) -> Row:
         "outcomes": dict(report.outcomes),
         "sessions": dict(report.phases),
         "calls": dict(report.calls),
+        "runs": dict(report.runs),
+        "simulations": dict(report.simulations),
     }
 
 
@@ -127,6 +129,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--namespaces {','.join(options.namespaces)}")
     if options.static:
         words.append(f"--static {options.static}")
+    if options.simulations:
+        words.append(f"--simulations {options.simulations}")
     if options.wire:
         words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)
@@ -140,7 +144,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
     hours = sum(row["virtual_hours"] for row in rows)
     cpu = sum(row["seconds"] for row in rows)
     totals: dict[str, Counter[str]] = {}
-    for name in ("faults", "outcomes", "sessions", "calls"):
+    for name in ("faults", "outcomes", "sessions", "calls", "runs", "simulations"):
         total: Counter[str] = Counter()
         for row in rows:
             total.update(row[name])
@@ -162,6 +166,8 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
         "outcomes": dict(sorted(totals["outcomes"].items())),
         "sessions": dict(sorted(totals["sessions"].items())),
         "calls": dict(sorted(totals["calls"].items())),
+        "runs": dict(sorted(totals["runs"].items())),
+        "simulations": dict(sorted(totals["simulations"].items())),
         "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
         "hours": options.hours,
     }
