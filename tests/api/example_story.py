@@ -174,7 +174,7 @@ def compatible() -> Iterator[Step]:
 
 def runs_and_sessions() -> Iterator[Step]:
     """Yield simulations, then what happens to a session."""
-    yield "POST", "/request_run", {"cost": {"cpu": 4, "memory": "8Gi"}, "owner": "trainer"}
+    yield "POST", "/request_run", {"chart": "waku", "nodecount": 8, "owner": "trainer"}
     at = "/api/v1/sessions/s1"
     seen = {"observed_ports": {"r1_serial": 5001}}
     yield "POST", "/api/internal/lablet-sessions/s1/resource-observations", seen
@@ -291,7 +291,10 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
             await ask.ask("PATCH", f"{at}/{run}", {"metadata": {"labels": {"team": "exam"}}})
             spec = (await ask.ask("GET", f"{at}/{run}")).json["spec"]
             await ask.ask("PUT", f"{at}/{run}", {"metadata": {"name": run}, "spec": spec})
-            await ask.ask("POST", "/simulation_complete", {"simulation_id": run})
+            await ask.ask("POST", "/simulation_heartbeat", {"simulation_id": run})
+            ended = {"simulation_id": run, "observed": {"cpuMilli": 1700, "memoryMib": 5200}}
+            await ask.ask("POST", "/simulation_complete", ended)
+            await ask.ask("GET", "/api/v1/predictions")
             await ask.ask("DELETE", f"/api/v1/simulations/{run}")
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}

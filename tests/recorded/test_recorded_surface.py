@@ -44,6 +44,71 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in names.split()
     }
     | {
+        f"/components/schemas/{place}": "a run's cost may be left out, is predicted and learned"
+        for place in (
+            "Cost",
+            "ClusterSpec/properties/coveragePercent",
+            "ClusterSpec/properties/defaults",
+            "ClusterSpec/properties/overloadPercent",
+            "ClusterSpec/properties/rule",
+            "Decision/properties/epsilon",
+            "Decision/properties/risk",
+            "Decision/properties/rule",
+            "DefaultCost",
+            "Evidence",
+            "Forecast",
+            "Prediction",
+            "Rule",
+            "RunBody/properties/cost",
+            "RunBody/required",
+            "RunReply/properties/evidence",
+            "RunReply/properties/predicted",
+            "SimulationSpec/properties/cost",
+            "SimulationSpec/properties/durationSeconds",
+            "SimulationSpec/properties/family",
+            "SimulationStatus/properties/evidence",
+            "SimulationStatus/properties/prediction",
+            "Use",
+            "Achieved",
+            "PredictionList",
+            "RunKind",
+        )
+    }
+    | {"/paths/~api~v1~predictions": "how well predictions hold"}
+    | {
+        f"/{place}": "a run may wait, lives by its caller's reports, and ends in more than one way"
+        for place in (
+            "components/schemas/CompleteBody/properties/observed",
+            "components/schemas/CompleteBody/properties/status",
+            "components/schemas/HeartbeatBody",
+            "components/schemas/HeartbeatReply",
+            "components/schemas/RunBody/properties/duration_seconds",
+            "components/schemas/RunBody/properties/key",
+            "components/schemas/RunBody/properties/priority",
+            "components/schemas/RunBody/properties/queue",
+            "components/schemas/RunBody/properties/ttl_seconds",
+            "components/schemas/RunReply/properties/take_up_by",
+            "components/schemas/Settings/properties/spec/default/admission",
+            "components/schemas/SettingsSpec/properties/admission",
+            "components/schemas/Simulation/properties/status/default",
+            "components/schemas/SimulationPhase",
+            "components/schemas/SimulationSpec/properties/priority",
+            "components/schemas/SimulationSpec/properties/queue",
+            "components/schemas/SimulationSpec/properties/ttlSeconds",
+            "components/schemas/SimulationStatus/properties/askedAt",
+            "components/schemas/SimulationStatus/properties/leaseUntil",
+            "components/schemas/SimulationStatus/properties/note",
+            "components/schemas/SimulationStatus/properties/observed",
+            "components/schemas/SimulationStatus/properties/phase",
+            "components/schemas/SimulationStatus/properties/reported",
+            "components/schemas/SimulationStatus/properties/startedAt",
+            "components/schemas/SimulationStatus/properties/takeUpBy",
+            "paths/~api~v1~simulations/get/parameters/11",
+            "paths/~api~v1~simulations~{name}/get/parameters/2",
+            "paths/~simulation_heartbeat",
+        )
+    }
+    | {
         f"/{place}": "a token may come in X-API-Key, as upstream 002's programs send it"
         for place in ("components/securitySchemes/apiKey", "security")
     }

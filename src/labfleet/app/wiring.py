@@ -27,6 +27,7 @@ from labfleet.app.alert_gauges import add_alert_gauges
 from labfleet.app.alert_log import AlertLog
 from labfleet.app.aliases import SECRET_VARIABLES, Environment
 from labfleet.app.aws_requests import add_aws_requests
+from labfleet.app.cluster_gauges import add_cluster_gauges, add_coverage, add_decisions
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
 from labfleet.app.pool_gauges import add_pool_gauges
@@ -245,6 +246,9 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
+    add_cluster_gauges(metrics, services)
+    add_coverage(metrics, services)
+    add_decisions(metrics, services)
     if outside.aws_requests is not None:
         add_aws_requests(metrics, outside.aws_requests)
     return system

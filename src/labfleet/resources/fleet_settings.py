@@ -216,18 +216,20 @@ class Limits(Record, frozen=True, kw_only=True):
 
 
 class Admission(Record, frozen=True, kw_only=True):
-    """How long requests and approvals of simulations last (seconds).
+    """How long requests and approvals of simulations last (seconds), and whom they teach.
 
     answer_seconds: How long a caller waits for a decision before it is told to ask again.
     default_duration_seconds: How long a run may last of which nothing is known.
     grace_seconds: How long after its time a run may still report its end.
     take_up_seconds: How long an approval is kept for a caller that waited in a queue.
+    trust_reports: Whether what callers report of their runs teaches the runs of others too.
     """
 
     answer_seconds: Annotated[int, msgspec.Meta(ge=1, le=60)] = 5
     default_duration_seconds: Annotated[int, msgspec.Meta(ge=60, le=604_800)] = 3600
     grace_seconds: Annotated[int, msgspec.Meta(ge=30, le=86_400)] = 600
     take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
+    trust_reports: bool = False
 
 
 class Access(Record, frozen=True, kw_only=True):

@@ -183,15 +183,20 @@ def _create(made: Routes, services: ServiceContext, row: Kind) -> None:
 def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
     path, needs = f"/api/v1/{row.plural}/{{name:str}}", ("read", row.name)
 
-    @made.get(
-        path, f"Read {row.one}",
-        name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
-    )  # fmt: skip
-    async def get(
+    async def get(who: Caller, name: Name, namespace: Namespace = "default") -> Resource:
+        """Return the object of this name as it is now: what people want and what was observed."""
+        return await objects.get(services, who, row, name, namespace)
+
+    async def get_decided(
         who: Caller, name: Name, namespace: Namespace = "default", wait: Wait = 0
     ) -> Resource:
-        """Return the object of this name as it is now: what people want and what was observed."""
+        """Return the object of this name as it is now, or as soon as it is decided."""
         return await objects.get(services, who, row, name, namespace, wait=wait)
+
+    made.get(
+        path, f"Read {row.one}",
+        name=f"get{row.name}", tag=row.plural, needs=needs, reply=row.type,
+    )(get_decided if row.waiting else get)  # fmt: skip
 
     @made.get(
         f"{path}/events", "What happened to it, newest first",

@@ -11,6 +11,9 @@ from labfleet.cli.kit import completing, exits, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import kinds
 
+PREDICTIONS = "predictions"
+"""What `get` shows beside kinds: no objects, but what was learned."""
+
 
 @click.command("get", short_help="List objects, or show some of them.")
 @click.argument("args", nargs=-1, metavar="KIND[,KIND] [NAME...] | KIND/NAME...",
@@ -39,10 +42,13 @@ def get(
 
     Without names, every object of the kinds; `get all` lists every kind. With -o json,
     one object is printed as it is and several as {"kind": "List", "items": [...]}.
+    `get predictions` shows how well predictions of what runs need have held.
     """
     if not args:
         known = ", ".join(each.plural for each in kinds.KINDS.values())
         raise exits.usage("which kind?", f"The kinds are {known}.")
+    if args == (PREDICTIONS,):
+        return _predictions(call)
     wanted, chosen = targets.selected(args)
     if tags:
         _taggable(wanted, chosen, watch=watch)
@@ -67,6 +73,29 @@ def get(
         call.out.note(f"No {' or '.join(each.plural for each in chosen)}{where}.")
     elif more:
         call.out.note(f"Only the first {len(found)}; there are more (--limit).")
+    return exits.OK
+
+
+def _predictions(call: Call) -> int:
+    """Show which share of runs stayed within their predicted bounds, beside what was stated."""
+    answer = call.api.get("/api/v1/predictions")
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answer, "")
+        return exits.OK
+    items = answer.get("items") or []
+    rows = [
+        [
+            str(each.get("kind")),
+            str(each.get("resource")).rpartition("_")[0],
+            f"{each.get('stated', 0):.0%}",
+            f"{each.get('share', 0):.1%}",
+            str(each.get("runs")),
+        ]
+        for each in items
+    ]
+    call.out.table(["KIND", "RESOURCE", "STATED", "ACHIEVED", "RUNS"], rows)
+    if not rows:
+        call.out.note("No runs have been predicted and measured yet.")
     return exits.OK
 
 

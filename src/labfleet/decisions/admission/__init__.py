@@ -1,4 +1,5 @@
-"""May a run start on a cluster now? By declared costs, by sums of bounds, or by chance.
+"""May a run start on a cluster now? By chance, by sums of bounds, or by declared costs.
 
-Start at `sums`: the rule by sums of amounts, which is also what the other rules answer with.
+Start at `chance`: the three rules. `load` is what the live runs take, `needs` what a request counts
+for, `judge` what a decider keeps of both.
 """

@@ -1,8 +1,8 @@
 """Judges requests beside the load of their clusters, by what past runs say of them.
 
-Holds what a decider keeps in memory: one learner, and the load of each cluster that was asked
-for. Both are functions of what is stored, so a judge that is made anew answers the same. Pure,
-not thread-safe; imports numpy, so it is imported when the first request or run is there.
+Holds what a decider keeps in memory: the load of each cluster that was asked for. It is a function
+of what is stored, so a judge that is made anew answers the same. Pure, not thread-safe; imports
+numpy, so it is imported when the first request is there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.decision import Decision
-from labfleet.resources.history import KeptRun, RunKind
+from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import Prediction
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationSpec, family_of
 
@@ -39,17 +39,11 @@ class Judged:
 
 
 class Judge:
-    """The learner and the loads."""
+    """The loads of the clusters."""
 
     def __init__(self) -> None:
-        self.learner = Learner()
         self.loads: dict[str, Load] = {}
         """By the path of their cluster; only those that somebody has asked for."""
-
-    def learn(self, runs: Iterable[KeptRun]) -> None:
-        """Learn from past runs, in order of their place; those known already change nothing."""
-        for each in runs:
-            self.learner.learn(each)
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
         """Return a cluster's load, made from its live runs when it is asked for first."""
@@ -85,6 +79,7 @@ class Judge:
     def decide(
         self,
         spec: SimulationSpec,
+        learner: Learner,
         *,
         uid: str,
         cluster: Cluster,
@@ -92,11 +87,11 @@ class Judge:
         now: datetime,
         revision: int,
     ) -> Judged:
-        """Return whether the run may start on the cluster now; `live` are its live runs."""
+        """Return whether a run may start on the cluster now; `live` are its live runs."""
         said = needs.stated(spec)
         parameters = history.typed(spec.params)
         family = family_of(spec)
-        prediction = self.learner.predict(
+        prediction = learner.predict(
             RunKind.SIMULATION,
             cluster.namespace,
             family,

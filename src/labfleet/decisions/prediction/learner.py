@@ -63,7 +63,8 @@ class Learner:
         """Begin with no history."""
         self.version = 0
         """Place in the history of the last run that was learned from."""
-        self._trust_reports = trust_reports
+        self.trusts_reports = trust_reports
+        """Whether what callers reported teaches the runs of others too."""
         self._families: dict[Key, Family] = {}
         self._pools: dict[tuple[RunKind, str], Pools] = {}
         self._achieved: dict[tuple[RunKind, str], list[list[float]]] = {}
@@ -74,7 +75,7 @@ class Learner:
             return
         self.version = kept.place
         run = kept.run
-        reported = run.source is Source.REPORTED and not self._trust_reports
+        reported = run.source is Source.REPORTED and not self.trusts_reports
         key = (run.kind, run.namespace, run.family, run.owner if reported else "")
         peaks = {name: peak for name in RESOURCES if (peak := used(run, name)) is not None}
         family = self._families.pop(key, None) or Family()

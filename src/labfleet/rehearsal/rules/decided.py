@@ -24,7 +24,7 @@ from labfleet.resources.simulation import Simulation
 from labfleet.stores import history
 
 if TYPE_CHECKING:
-    from labfleet.decisions.admission.judge import Judge
+    from labfleet.decisions.prediction.learner import Learner
 
 SAMPLE = 150
 """Decisions of a seed that are made again."""
@@ -74,28 +74,30 @@ class Decided:
         """Make every kept decision again; once, at the end."""
         if not self.sample:
             return
-        from labfleet.decisions.admission.judge import Judge  # numpy, which few seeds need
+        from labfleet.decisions.prediction.learner import Learner  # numpy, which few seeds need
 
-        judge, largest = Judge(), _Largest()
+        learner, largest = Learner(), _Largest()
         database = self.shared.inner
         runs = list(history.read(database.rows(database.sql["history"], (0, 10**6))))
         runs.reverse()
         for each in sorted(self.sample, key=_version):
             while runs and runs[-1].place <= _version(each):
                 known = runs.pop()
-                judge.learn((known,))
+                learner.learn(known)
                 largest.learn(known.run)
-            self._again(judge, each)
+            self._again(learner, each)
             self._bounded(largest, each.run)
 
-    def _again(self, judge: Judge, kept: Kept) -> None:
+    def _again(self, learner: Learner, kept: Kept) -> None:
+        from labfleet.decisions.admission.judge import Judge
+
         status, decision = kept.run.status, kept.run.status.decision
         if decision is None or status.prediction is None:
             self.broken("replayed", f"{kept.run.key} was decided and says no prediction")
             return
-        judge.forget()
-        again = judge.decide(
+        again = Judge().decide(
             kept.run.spec,
+            learner,
             uid=kept.run.metadata.uid,
             cluster=kept.cluster,
             live=kept.live or (),

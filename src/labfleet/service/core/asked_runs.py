@@ -12,10 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from labfleet.kernel import errors
+from labfleet.resources.decision import Decision
 from labfleet.resources.simulation import Simulation, SimulationSpec
 
 LIMIT = 5_000
 """The most requests that wait here; the next one is asked to come again."""
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _future() -> asyncio.Future[Simulation]:
@@ -24,7 +29,7 @@ def _future() -> asyncio.Future[Simulation]:
 
 @dataclass(eq=False, slots=True)
 class Asked:
-    """One request, who asked it, its idempotency key if it has one, and the future of its answer."""
+    """One request, who asked it, its idempotency key if it has one, since when, and its answer."""
 
     spec: SimulationSpec
     namespace: str
@@ -32,6 +37,7 @@ class Asked:
     request_id: str = ""
     key: str | None = None
     digest: str = ""
+    since: float = field(default_factory=_now)
     answer: asyncio.Future[Simulation] = field(default_factory=_future)
 
 
@@ -43,6 +49,8 @@ class AskedRuns:
         self._keys: dict[str, Asked] = {}
         self._wake: Callable[[], object] | None = None
         self._leads: Callable[[], bool] = bool
+        self.observer: Callable[[Decision, float], None] | None = None
+        """Is told of each durable decision and of the machine seconds that it took."""
 
     @property
     def served(self) -> bool:
@@ -82,6 +90,9 @@ class AskedRuns:
     def answer(self, asked: Asked, decided: Simulation) -> None:
         """Give a request its answer."""
         self._leave(asked)
+        if self.observer is not None and decided.status.decision is not None:
+            took = asyncio.get_running_loop().time() - asked.since
+            self.observer(decided.status.decision, took)
         if not asked.answer.done():
             asked.answer.set_result(decided)
 

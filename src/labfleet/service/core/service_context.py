@@ -28,6 +28,7 @@ from labfleet.service.core.access import Principal
 from labfleet.service.core.asked_runs import AskedRuns
 from labfleet.service.core.awaited import Awaited
 from labfleet.service.core.fleet_settings import SettingsReader
+from labfleet.service.core.learning import Learning
 
 TRIES = 8
 FRESH_SECONDS = 2.0
@@ -74,7 +75,8 @@ class ServiceContext:
     get where their spec leaves it out. `health`, `clock_check`, `secrets_check` and
     `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
     leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
-    simulations that wait in this process for their decision, `awaited` callers who wait for one.
+    simulations that wait in this process for their decision, `awaited` callers who wait for one;
+    `learning` is what this process learned from past runs.
     """
 
     objects: Objects
@@ -99,9 +101,11 @@ class ServiceContext:
     asked: AskedRuns = field(default_factory=AskedRuns)
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
+    learning: Learning = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "awaited", Awaited(self.cache))
+        object.__setattr__(self, "learning", Learning(self.history))
         reader = SettingsReader(self.cache, self.environment, self.variables)
         object.__setattr__(self, "settings", reader)
 

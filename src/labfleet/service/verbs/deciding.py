@@ -91,7 +91,7 @@ class Decider:
         if not stored and not asked:
             return False
         try:
-            await self._learned()
+            await self._learn()
             drafts = [each for each in map(self._of_stored, stored) if each is not None]
             for each in asked:
                 draft = await self._of_asked(each)
@@ -156,8 +156,11 @@ class Decider:
     ) -> SimulationStatus:
         """Return the status of a request that is decided on now."""
         services = self._services
+        learner = services.learning.known
+        assert learner is not None  # noqa: S101 - a round begins with learning
         judged = self._judge().decide(
             spec,
+            learner,
             uid=metadata.uid,
             cluster=cluster,
             live=services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path),
@@ -215,21 +218,17 @@ class Decider:
             self._judges = Judge()
         return self._judges
 
-    async def _learned(self) -> Judge:
-        """Return the judge once it has learned from all runs that are over."""
-        judge = self._judge()
-        if self._taught:
+    async def _learn(self) -> None:
+        """Learn from the runs that have ended since the last round."""
+        trust = self._services.settings.now().admission.trust_reports
+        known = self._services.learning.known
+        if self._taught or known is None or known.trusts_reports != trust:
             self._taught = False
             try:
-                while True:
-                    runs = await self._services.history.history(judge.learner.version)
-                    judge.learn(runs)
-                    if len(runs) < stores.PAGE_LIMIT:
-                        break
+                await self._services.learning.current(trust_reports=trust)
             except BaseException:
                 self._taught = True
                 raise
-        return judge
 
     def _counted(self, draft: _Draft) -> _Draft:
         """Count what an approved request holds before the next one is decided."""

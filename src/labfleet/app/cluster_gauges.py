@@ -1,0 +1,121 @@
+"""Metrics of clusters and of decisions on simulations (upstream 004's own metrics and more)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import Histogram
+
+from labfleet.app.metrics import Metrics, Sample
+from labfleet.decisions.admission.targets import targets
+from labfleet.engine.cache import Cache
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.decision import Decision
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
+
+RESOURCES = {"cpu": ("cpu_milli", 1000.0), "memory": ("memory_mib", 1024.0**-2),
+             "network": ("network_kbps", 1e-3)}  # fmt: skip
+"""Resource -> dimension and what its amount is divided by: CPUs, bytes, bit/s."""
+BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2, 1.0, 5.0)
+
+
+def add_decisions(metrics: Metrics, services: ServiceContext) -> None:
+    """Count the decisions that this process makes."""
+    counts: dict[tuple[str, ...], float] = {}
+    seconds = Histogram(
+        "labfleet_decision_seconds",
+        "Machine seconds from a request for a simulation to its durable decision.",
+        buckets=BUCKETS,
+        registry=metrics.registry,
+    )
+
+    def decided(decision: Decision, took: float) -> None:
+        labels = (decision.outcome, decision.reason)
+        counts[labels] = counts.get(labels, 0.0) + 1
+        seconds.observe(took)
+
+    services.asked.observer = decided
+    metrics.counted(
+        "labfleet_decisions",
+        "Decisions on simulations that this process made, by outcome and reason.",
+        ("outcome", "reason"),
+        counts.items,
+    )
+
+
+def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
+    """Add what clusters hold, may hold and make wait."""
+    cache = services.cache
+
+    def held() -> Iterable[Sample]:
+        for path, each in _clusters(cache):
+            runs = cache.by(indices.SIMULATIONS_HOLDING, path)
+            for name, (dimension, unit) in RESOURCES.items():
+                total = sum(
+                    getattr(run.status.reservation.amounts, dimension)
+                    for run in runs
+                    if run.status.reservation is not None
+                )
+                yield (each.namespace, each.name, name), total / unit
+
+    def target() -> Iterable[Sample]:
+        for _, each in _clusters(cache):
+            may = targets(each.spec)
+            for name, (dimension, unit) in RESOURCES.items():
+                yield (each.namespace, each.name, name), getattr(may, dimension) / unit
+
+    def epsilon() -> Iterable[Sample]:
+        for _, each in _clusters(cache):
+            yield (each.namespace, each.name), each.spec.overload_percent / 100
+
+    def waiting() -> Iterable[Sample]:
+        for path, each in _clusters(cache):
+            count = cache.count(indices.SIMULATIONS_QUEUED, path)
+            yield (each.namespace, each.name), float(count)
+
+    metrics.gauge(
+        "labfleet_cluster_predicted_load",
+        "What a cluster's live runs are expected to use: CPUs, bytes, bit/s.",
+        ("namespace", "cluster", "resource"),
+        held,
+    )
+    metrics.gauge(
+        "labfleet_cluster_target",
+        "How far a cluster may be filled: CPUs, bytes, bit/s.",
+        ("namespace", "cluster", "resource"),
+        target,
+    )
+    metrics.gauge(
+        "labfleet_cluster_overload_allowed",
+        "Share of time that a cluster's load may exceed a target.",
+        ("namespace", "cluster"),
+        epsilon,
+    )
+    metrics.gauge(
+        "labfleet_cluster_waiting_simulations",
+        "Simulations that wait for a decision or for room.",
+        ("namespace", "cluster"),
+        waiting,
+    )
+
+
+def add_coverage(metrics: Metrics, services: ServiceContext) -> None:
+    """Add how well predictions hold, as far as this process has learned."""
+
+    def coverage() -> Iterable[Sample]:
+        learner = services.learning.known
+        for each in () if learner is None else learner.achieved():
+            labels = (str(each.kind), each.resource.rpartition("_")[0], f"{each.stated:g}")
+            yield labels, each.share
+
+    metrics.gauge(
+        "labfleet_prediction_coverage",
+        "Share of runs that stayed within the bound of this stated coverage; absent before any run.",
+        ("kind", "resource", "stated"),
+        coverage,
+    )
+
+
+def _clusters(cache: Cache) -> Iterable[tuple[str, Cluster]]:
+    return ((each.key.path, each) for each in cache.all(Cluster))
