@@ -31,7 +31,7 @@ PLACES = (("joint", "chance", 0.5), ("strict", "bounds", 0.25), ("plain", "decla
 """Clusters: name, rule, and which share of the wishes is for them."""
 CAPACITY = {"cpuMilli": 32_000, "memoryMib": 49_152, "networkKbps": 300_000}
 """What a cluster has that is asked for SERVED runs a day; more runs find as much more."""
-SERVED = 120
+SERVED = 300
 SWEEP, SWEEPS = 6, 0.3
 """How many runs of one chart a script asks for at once, and which share of all come so."""
 OWNERS = 3

@@ -62,7 +62,7 @@ class Decided:
         decision = run.status.decision
         if decision is None or len(self.sample) >= SAMPLE:
             return
-        known = max(others, self.shared.failed_at, cluster.revision) <= decision.revision
+        known = max(others, self.shared.failed_at + 1, cluster.revision) <= decision.revision
         missed, now = self.shared.injector.missed["Simulation"], self.shared.loop.time()
         if missed != self._missed:
             self._missed, self._missed_at = missed, now
