@@ -53,7 +53,7 @@ class AdmissionController:
     async def _count_anew(self) -> None:
         """Count anew now and then: a change that was missed must not count for ever."""
         now = self.context.clock.monotonic()
-        if now - self._counted_at < COUNT_SECONDS:
+        if now - self._counted_at < COUNT_SECONDS or not self.decider.loads:
             return
         try:
             await self._services.fresh()

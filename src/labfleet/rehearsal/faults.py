@@ -83,6 +83,7 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
 RUN_RATES = {"reply_lost": 0.06}
 """Rates of run scripts: drawn only when there are any, and after all others."""
 RUN_SCHEDULED = {"killed_at_decision": (10.0, 1.0, 60.0)}
+OF_RUNS = frozenset({*RUN_RATES, *RUN_SCHEDULED})
 KINDS = (*RATES, *RUN_RATES, *SCHEDULED, *RUN_SCHEDULED)
 LICENCE = frozenset({"licence_unreachable", "licence_revoked"})
 CERTAIN = 1 - 1e-9

@@ -250,6 +250,11 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
     out.write(_wrapped(f"faults: {told or 'none'}"))
     if never:
         out.write(_wrapped(f"struck nothing: {never}"))
+    for name, seen in answer["overload"].items():
+        out.write(
+            f"cluster {name}: over a target in {seen['share']:.2%} of {seen['minutes']} minutes\n"
+            f"  ({seen['independent']} independent; surely at least {seen['at_least']:.2%})\n"
+        )
     for each in answer["violations"][:SHOWN]:
         out.write(f"BROKEN {each['rule']} in seed {each['seed']} at {each['at_hours']} h\n")
         out.write(f"  {each['text']}\n  replay: {each['replay']}\n")

@@ -152,10 +152,7 @@ class RunScripts:
         both = key is not None and rng.chance(0.1)
         told: Told | None = None
         for _ in range(ASKED_AGAIN):
-            if both:
-                found = await asyncio.gather(self.sender.send(ask), self.sender.send(ask))
-            else:
-                found = [await self.sender.send(ask)]
+            found = await asyncio.gather(*(self.sender.send(ask) for _ in range(1 + both)))
             for told in found:
                 if told is not None:
                     script.told.setdefault(told.name, set()).add(told.decision)
@@ -170,7 +167,7 @@ class RunScripts:
             phase = await self.sender.send(self.client.run_phase(name, WAITS))
             if phase != "QUEUED":
                 self.fates["let in"] += phase == "APPROVED"
-                return phase == "APPROVED"
+                return bool(phase == "APPROVED")
             await asyncio.sleep(PAUSE)
         self.fates["left the queue"] += 1
         if rng.chance(0.7):
@@ -279,7 +276,9 @@ def _past(family: Family, size: int, rng: SeededRng, shape: Shape, name: str) ->
         name=name,
         family=family.name,
         owner=f"team{rng.below(OWNERS)}",
-        parameters=history.typed({"chart": family.name, family.size: size, "rate": 1 + rng.random()}),
+        parameters=history.typed(
+            {"chart": family.name, family.size: size, "rate": 1 + rng.random()}
+        ),
         use={
             "cpu_milli": Use(peak=cpu),
             "memory_mib": Use(peak=memory),

@@ -180,7 +180,7 @@ class Approvals:
     # --- what was promised ----------------------------------------------------------------------
 
     def _kept(self, old: Simulation, new: Simulation) -> None:
-        """An approval is kept until its caller reports its end, or for a cause that is named."""
+        """Judge that an approval is kept until its caller ends it, or for a cause that is named."""
         phase, script = new.status.phase, self.script(new)
         if phase in HOLDING:
             before, after = old.status.reservation, new.status.reservation

@@ -99,12 +99,15 @@ def least_share(hits: int, sample: int, confidence: float = CONFIDENCE) -> float
     """Return the lower end of the one-sided binomial interval (Clopper and Pearson)."""
     if hits <= 0:
         return 0.0
-    low, high = 0.0, hits / sample
+    low, high = 0.0, min(hits / sample, 1 - 1e-12)
     for _ in range(60):
         middle = (low + high) / 2
-        below = sum(
-            math.comb(sample, each) * middle**each * (1 - middle) ** (sample - each)
-            for each in range(hits)
-        )
+        below = sum(_probability(each, sample, middle) for each in range(hits))
         low, high = (middle, high) if 1 - below < 1 - confidence else (low, middle)
     return low
+
+
+def _probability(hits: int, sample: int, share: float) -> float:
+    """Return how probable exactly so many hits are; by logarithms, since samples may be large."""
+    ways = math.lgamma(sample + 1) - math.lgamma(hits + 1) - math.lgamma(sample - hits + 1)
+    return math.exp(ways + hits * math.log(share) + (sample - hits) * math.log1p(-share))

@@ -22,6 +22,8 @@ from typing import Any
 import labfleet
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
+from labfleet.rehearsal.people.run_scripts import PLACES
+from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
 from labfleet.rehearsal.seeds.run import Options, Report, rehearse
 
 CODE = frozenset({".py", ".sql", ".json", ".yaml"})
@@ -162,15 +164,43 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
         "speed": round(hours * 3600 / cpu, 1) if cpu else None,
         "commits": sum(row["commits"] for row in rows),
         "steps": sum(row["steps"] for row in rows),
-        "faults": {word: struck.get(word, 0) for word in faults.KINDS},
+        "faults": {
+            word: struck.get(word, 0)
+            for word in faults.KINDS
+            if options.simulations or word not in faults.OF_RUNS
+        },
         "outcomes": dict(sorted(totals["outcomes"].items())),
         "sessions": dict(sorted(totals["sessions"].items())),
         "calls": dict(sorted(totals["calls"].items())),
         "runs": dict(sorted(totals["runs"].items())),
         "simulations": dict(sorted(totals["simulations"].items())),
+        "overload": _overload(totals["simulations"]),
         "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
         "hours": options.hours,
     }
+
+
+def _overload(seen: Counter[str]) -> dict[str, Row]:
+    """Return by cluster how often its true load was over a target, over all seeds.
+
+    `at_least` is the lower end of the interval at overload.CONFIDENCE, for so many independent
+    minutes.
+    """
+    found = {}
+    for name, _, _ in PLACES:
+        minutes, over = seen[f"{name} minutes"], seen[f"{name} over"]
+        sample = seen[f"{name} independent"]
+        if minutes:
+            share = over / minutes
+            found[name] = {
+                "minutes": minutes,
+                "over": over,
+                "share": round(share, 5),
+                "independent": sample,
+                "at_least": round(least_share(int(share * sample), sample), 5),
+                "confidence": CONFIDENCE,
+            }
+    return found
 
 
 # --- what was played before ---------------------------------------------------------------
