@@ -20,8 +20,8 @@ from typing import Any
 from benchmarks import measure
 
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles",
-    "stream",
+    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
+    "queue_core", "reconciles", "stream",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -76,8 +76,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
     parser.add_argument("--postgres", help="URL of a PostgreSQL database to measure too")
-    parser.add_argument("--data", type=Path, default=None, help="folder of public traces")
-    parser.add_argument("--json", action="store_true", help="JSON, as always; accepted for scripts")
+    parser.add_argument("--data", type=Path, help="folder of recorded runs (CSV, see README)")
+    parser.add_argument("--trace", type=Path, help="one CSV of runs instead of those in --data")
+    parser.add_argument("--json", action="store_true", help="print JSON, which is always done")
     parser.add_argument("--dir", type=Path, default=None, help="where files under test lie")
     return parser.parse_args(arguments)
 
@@ -91,8 +92,9 @@ def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         peers=None if options.no_peers else options.peers,
         peer_python=options.peer_python,
         postgres=options.postgres,
-        folder=folder,
         data=options.data,
+        trace=options.trace,
+        folder=folder,
     )
     busy = measure.quiet(0.0 if options.smoke else options.quiet)
     fsync = measure.fsync_probe(folder, plan.size(400, 5))

@@ -9,6 +9,7 @@ and when stands in the result. Beside it, what one answer costs and the least th
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ INFORMATION = (
     "peaks and durations are known at a run's own completion only; strict FIFO, only the head of "
     "the queue is tried; order = random.Random(seed).shuffle of all rows, then at most 900 of a "
     "type; rows without runtime dropped; declared = 2 x the type's largest peak, known to every "
-    "rule and kept as the allocation of a run; size known before a run = n_inputs, input_bytes; "
+    "rule and kept as the allocation of a run; size known before a run = n_inputs, input_bytes, cores; "
     "a run takes its peak from start to end; time counted while the queue is non-empty; a run "
     "that a rule would not let in alone starts alone"
 )
@@ -61,7 +62,7 @@ def measure(plan: Plan) -> dict[str, Any]:
         "rules": {},
     }
     if plan.smoke:
-        return {**found, **table(made(200), orders=(5,)), "data": "made, means nothing"}
+        return {**found, **table(made(200), orders=(5,), scale=0.1), "data": "made, means nothing"}
     if plan.data is None or not (plan.data / TRACE).exists():
         plan.skip(f"admission's table: {TRACE} is not in the folder that --data names")
         return found
@@ -74,20 +75,26 @@ def table(
     rules: Rules = RULES,
     sizes: Sequence[str] = SIZES,
     orders: Sequence[int] = ORDERS,
+    scale: float = 1.0,
 ) -> dict[str, Any]:
-    """Return, for each rule and size, means over the orders and the worst of them."""
+    """Return, for each rule and size, means over the orders and the worst of them.
+
+    `scale` shrinks the pools, for few or small tasks.
+    """
     declared: dict[str, float] = {}
     for each in tasks:
         declared[each.family] = max(declared.get(each.family, 0.0), 2 * each.memory_mib)
     queues = {seed: in_order(tasks, seed) for seed in orders}
-    pools = {size: float(size) * 1e9 / MIB for size in sizes}
-    filled = {
-        name: {
-            size: [fill(queue, limit, begin(limit, declared)) for queue in queues.values()]
-            for size, limit in pools.items()
-        }
-        for name, begin in rules.items()
-    }
+    pools = {size: float(size) * scale * 1e9 / MIB for size in sizes}
+    filled: dict[str, dict[str, list[Filled]]] = {}
+    for name, begin in rules.items():
+        of_rule = filled[name] = {}
+        for size, limit in pools.items():
+            of_rule[size] = []
+            for seed, queue in queues.items():
+                found = fill(queue, limit, begin(limit, declared))
+                of_rule[size].append(found)
+                print(f"{name}, {size} GB, order {seed}: {found}", file=sys.stderr, flush=True)
     return {
         "rules": {
             name: {size: _over_orders(each) for size, each in of_rule.items()}

@@ -32,8 +32,9 @@ class Plan:
     peers: Path | None = None
     peer_python: str = sys.executable
     postgres: str | None = None
-    folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     data: Path | None = None
+    trace: Path | None = None
+    folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     skipped: list[str] = field(default_factory=list)
 
     def size(self, normal: int, smoke: int) -> int:

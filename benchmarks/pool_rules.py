@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.tasks import Task
 from labfleet.decisions.admission import chance
 from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.decision import Rule
@@ -77,6 +78,7 @@ class Product:
         self._learner = learner
         self._load = Load()
         self._known: tuple[int, int] | None = None
+        self._now = 0.0
         self._need: Need
         self._drawn: Any = None
 
@@ -100,17 +102,20 @@ class Product:
             found = self._learner.predict(
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
+            found = believed(found, self._load.living(task.family))
         self._need = need(found, stated, Amounts())
         self._drawn = draws(f"run-{place}", self._need.spreads)
 
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""
         self._look(place, task)
-        self._load.add(f"run-{place}", self._need)
+        self._load.add(f"run-{place}", self._need, since=self._now)
 
     def ended(self, place: int, task: Task, at: float) -> None:
         """Give it back, and learn what it took."""
+        self._now = at
         self._load.remove(f"run-{place}")
+        self._load.advance(at)
         if self._learner is not None:
             given = self._declared[task.family]
             self._learner.learn(kept(task, place, self._learner.version + 1, at, given))

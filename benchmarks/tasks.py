@@ -45,7 +45,9 @@ def wfinstances(folder: Path) -> list[Task]:
             Task(
                 family=f"{each['workflow']}/{each['task']}",
                 parameters={
-                    name: float(each[name]) for name in ("n_inputs", "input_bytes") if each[name]
+                    name: float(each[name])
+                    for name in ("n_inputs", "input_bytes", "cores")
+                    if each[name]
                 },
                 seconds=float(each["runtime_s"]),
                 memory_mib=float(each["peak_mem_bytes"]) / MIB,

@@ -47,12 +47,13 @@ SPECS: dict[str, dict[str, Any]] = {
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
+    "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
     "Settings": {"thresholds": {"diskPercent": 85}},
 }
 NAMES = {
     "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
-    "Cluster": "default", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
+    "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
 """Objects that nothing uses at the end of the story."""
@@ -63,6 +64,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
     "Cluster": {"spec": {"cpuPercent": 70}},
+    "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
     "Region": {"metadata": {"labels": {"team": "exam"}}},
     "Image": {"metadata": {"labels": {"team": "exam"}}},
@@ -105,6 +107,19 @@ def worker_verbs() -> Iterator[Step]:
     url = {"url": "https://cml.example.org", "template": "metal", "name": "lab-server"}
     yield "POST", "/api/v1/fleet/adopt", url
     yield "POST", "/api/v1/leaks/w9/resolve", {"note": "freed in the portal"}
+
+
+def past_runs() -> Iterator[Step]:
+    """Yield how past runs come in from elsewhere, and are read."""
+    run = {
+        "kind": "Simulation", "uid": "waku-50-2026-11-20", "family": "waku", "owner": "kim",
+        "place": "default", "parameters": {"nodecount": 50, "publisher_delay": 10},
+        "use": {"cpu_milli": {"peak": 9250, "mean": 7100}, "memory_mib": {"peak": 2560}},
+        "durationSeconds": 300, "endedAt": "2026-11-20T10:00:00Z",
+    }  # fmt: skip
+    yield "POST", "/api/v1/history/import", {"runs": [run]}
+    yield "GET", "/api/v1/history", None
+    yield "GET", "/api/history", None
 
 
 def settings_and_tokens() -> Iterator[Step]:
@@ -270,7 +285,9 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
     await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")
-    for steps in (settings_and_tokens(), licences(), worker_verbs(), compatible()):
+    for steps in (
+        settings_and_tokens(), licences(), worker_verbs(), compatible(), past_runs(),
+    ):  # fmt: skip
         for step in steps:
             reply = await ask.ask(*step)
             if step[1].endswith("/bulk-import"):

@@ -24,6 +24,7 @@ SPECS = {
     "Session": {"definition": "x"},
     "Cluster": {"capacity": {"cpu": "2500m", "memory": "4Gi"}},
     "Settings": {"idle": {"enabled": True}},
+    "Queue": {"cluster": "x", "quota": {"cpu": 2}},
     "Webhook": {"url": "https://hooks.example.com/labfleet"},
 }
 NAMES = {"Settings": "fleet"}

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles",
-    "stream",
+    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
+    "queue_core", "reconciles", "stream",
 )  # fmt: skip
 
 
@@ -72,6 +72,10 @@ def test_a_benchmark_prints_its_object(
         assert set(one["phases"]) == {"READY Healthy"}
         assert one["rows"][0]["looks_per_second"] > 0
         assert one["errors"] == {}
+    elif name == "prediction":
+        assert set(one["coverage"]) == {"made", "made, shuffle 1"}
+        assert one["width"]["made"] > 1
+        assert one["latency_ms"]["p99"] > 0
     else:
         assert all(row["per_second"] > 0 for row in one["rows"])
         assert any(row["name"].startswith("limit: ") for row in one["rows"])

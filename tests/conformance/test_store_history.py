@@ -105,6 +105,8 @@ async def test_pages_and_filters(store: s.Store) -> None:
     own = await store.newest_runs(kind=RunKind.BOOT, namespace="exam", owner="ann", limit=2)
     assert [kept.place for kept in own] == [12, 8]
     assert await store.newest_runs(owner="") == ()
+    some = await store.history(4, kind=RunKind.BOOT, namespace="exam", owner="ann")
+    assert [kept.place for kept in some] == [8, 12]
     for limit in (0, s.PAGE_LIMIT + 1):
         with pytest.raises(errors.Invalid):
             await store.history(0, limit=limit)

@@ -22,11 +22,13 @@ def spread(least: float, most: float) -> tuple[float, ...]:
     return tuple(least + (most - least) * level for level in LEVELS)
 
 
-def wanted(memory: Sequence[float], *, bound: int | None = None, **more: int) -> Need:
+def wanted(
+    memory: Sequence[float], *, bound: int | None = None, family: str = "", **more: int
+) -> Need:
     """A need of memory alone, with its spread, and of other dimensions for certain."""
     amounts = Amounts(memory_mib=int(memory[-1]) if bound is None else bound, **more)
     rows = ((float(more.get("cpu_milli", 0)),), tuple(memory), (0.0,))
-    return Need(spreads=rows, bounds=amounts, declared=amounts)
+    return Need(spreads=rows, bounds=amounts, declared=amounts, family=family)
 
 
 def asked(load: Load, need: Need, uid: str = "new", **how):
@@ -52,4 +54,8 @@ vectors = st.builds(
     Amounts, cpu_milli=st.integers(0, 5000), memory_mib=st.integers(0, 5000),
     network_kbps=st.integers(0, 5000), storage_mib=st.integers(0, 900),
 )  # fmt: skip
-needs = st.builds(Need, spreads=rows, bounds=vectors, declared=vectors)
+stages = st.lists(st.tuples(st.integers(1, 50).map(float), st.integers(0, 2), spreads), max_size=3)
+needs = st.builds(
+    Need, spreads=rows, bounds=vectors, declared=vectors, family=st.sampled_from(["f", "g"]),
+    later=stages.map(lambda found: tuple(sorted(found))),
+)  # fmt: skip

@@ -18,7 +18,7 @@ from labfleet.resources.decision import Decision, Rule
 LIMITS = np.array([[8000], [8000], [7500]])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(needs, max_size=4), needs, st.sampled_from([0.0, 0.0025, 0.1, 0.5]))
 def test_approved_is_exactly_a_chance_within_epsilon(running, need, epsilon):
     """The chance is the share of outcomes in which any target is exceeded."""
@@ -32,7 +32,7 @@ def test_approved_is_exactly_a_chance_within_epsilon(running, need, epsilon):
     assert (found.outcome == "approved") == (over <= epsilon and room)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(needs, min_size=1, max_size=4), needs, st.sampled_from([0.0, 0.0025, 0.1]))
 def test_what_is_named_as_missing_would_let_it_in(running, need, epsilon):
     """With as much more room in each named dimension, and no less anywhere, it is approved."""
@@ -49,7 +49,7 @@ def test_what_is_named_as_missing_would_let_it_in(running, need, epsilon):
     assert again.outcome == "approved"
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(needs, max_size=4), needs, st.sampled_from(list(Rule)))
 def test_a_run_that_never_fits_is_told_so_whatever_runs(running, need, rule):
     """NeverFits is about the run alone; NoCapacityAvailable about the load."""
@@ -100,12 +100,12 @@ def test_the_answer_says_rule_chance_and_what_would_let_it_in():
     assert found.candidates[0].reasons == ("OverMemoryTarget",)
     assert found.message == (
         "needs 0.5 CPU / 1.074 GiB (upper bound); chance of exceeding a target 50.00%, "
-        "above 0.25%; c lets it in once 100 MiB more is free; ask again later"
+        "above 0.20%; c lets it in once 100 MiB more is free; ask again later"
     )
     assert (found.rule, found.risk, found.epsilon) == ("chance", 0.5, chance.EPSILON)
     found = asked(load, wanted(spread(100, 300)))
     assert found.message == (
-        "needs 300 MiB (upper bound); chance of exceeding a target 0.00%, within 0.25%; "
+        "needs 300 MiB (upper bound); chance of exceeding a target 0.00%, within 0.20%; "
         "approved on c"
     )
 
@@ -144,6 +144,7 @@ def test_an_answer_looks_at_no_run(live):
 
         keys = values = items = __iter__
 
+    # private _live: replaced to notice whoever goes through the live runs.
     load._live = Sealed(load._live)
     assert asked(load, wanted(spread(1, 9))).outcome == "approved"
     load.add("new", wanted(spread(1, 9)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from admission_runs import amounts, filled, needs, rows, spread, wanted
@@ -9,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labfleet.decisions.admission.draws import DRAWS, TARGETED, draws
-from labfleet.decisions.admission.load import Load, need
+from labfleet.decisions.admission.load import SPARE, Load, need
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.prediction import Evidence, Forecast, Prediction
 
@@ -20,24 +22,28 @@ changes = st.lists(
         st.tuples(st.just("add"), uids, needs),
         st.tuples(st.just("remove"), uids, st.none()),
         st.tuples(st.just("observe"), uids, peaks),
+        st.tuples(st.just("advance"), st.none(), st.integers(1, 40)),
     ),
     max_size=12,
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(changes)
 def test_a_load_kept_up_is_the_one_built_anew(steps):
     """After any changes the sums are, to the unit, those of the live runs alone."""
-    load, live, seen = Load(), {}, {}
+    load, live, seen, now = Load(), {}, {}, 0.0
     for what, uid, more in steps:
         if what == "add":
-            load.add(uid, more)
-            live.setdefault(uid, more)
+            load.add(uid, more, since=now)
+            live.setdefault(uid, (more, now))
         elif what == "remove":
             load.remove(uid)
             live.pop(uid, None)
             seen.pop(uid, None)
+        elif what == "advance":
+            now += more
+            load.advance(now)
         else:
             load.observe(uid, more)
             if uid in live:
@@ -45,9 +51,11 @@ def test_a_load_kept_up_is_the_one_built_anew(steps):
                 old.update({name: max(old.get(name, 0), more[name]) for name in more})
     anew = Load()
     for uid in reversed(live):
-        anew.add(uid, live[uid], seen.get(uid))
+        anew.add(uid, live[uid][0], seen.get(uid), since=live[uid][1])
+    anew.advance(now)
     assert np.array_equal(load.drawn, anew.drawn)
     assert (load.bounds, load.declared, len(load)) == (anew.bounds, anew.declared, len(anew))
+    assert all(load.living(name) == anew.living(name) for name in ("f", "g"))
     if not live:
         assert not load.drawn.any()
 
@@ -68,7 +76,7 @@ def test_a_run_has_the_same_draws_in_every_process():
     row = spread(0, 400)
     drawn = draws("5f0c", (row, row, row))
     assert np.array_equal(drawn, draws("5f0c", (row, row, row)))
-    assert drawn[0, :6].tolist() == [207, 370, 314, 277, 273, 241]
+    assert drawn[0, :6].tolist() == [311, 382, 110, 142, 29, 372]
     assert sorted(drawn[0].tolist()) == list(range(1, DRAWS + 1))
 
 
@@ -133,4 +141,47 @@ def test_unknown_cost_is_the_default_never_free():
     assert found.declared == Amounts(cpu_milli=250, memory_mib=700, network_kbps=10, storage_mib=5)
     assert found.spreads == ((250.0,), spread(50, 120), (10.0,))
     assert need(None, {}, default).bounds == default
+    assert found.family == "f"
     assert len(need(None, {}, default).spreads) == len(TARGETED)
+
+
+def test_living_runs_are_counted_by_family():
+    """A family is forgotten with its last run, so that nothing grows with past families."""
+    load = Load()
+    for uid in ("a", "b"):
+        load.add(uid, wanted((5.0,), family="waku"))
+    assert (load.living("waku"), load.living("other")) == (2, 0)
+    load.add("a", wanted((5.0,), family="waku"))
+    load.remove("a")
+    load.remove("a")
+    assert load.living("waku") == 1
+    load.remove("b")
+    # private _families: that nothing of an ended family is kept shows nowhere else.
+    assert (load.living("waku"), load._families) == (0, {})
+
+
+def test_a_run_that_lives_on_is_drawn_anew_once_for_each_age():
+    """From an age on the later spread holds, what was observed stays, and nothing is redone."""
+    later = ((60.0, 1, spread(200, 300)), (500.0, 1, spread(400, 500)))
+    load = Load()
+    load.add("a", replace(wanted(spread(0, 100)), later=later), {"memory_mib": 250}, since=1000.0)
+    load.advance(1059.9)
+    assert set(load.drawn[1].tolist()) == {250}
+    load.advance(1060.0)
+    assert (load.drawn[1].min(), load.drawn[1].max()) == (250, 300)
+    load.advance(9e9)
+    assert (load.drawn[1].min(), load.drawn[1].max()) == (401, 500)
+    before = load.drawn
+    load.advance(9e9)
+    assert load.drawn is before
+
+
+def test_ages_of_ended_runs_are_not_kept():
+    """Runs that ended before they grew old leave nothing behind."""
+    need = replace(wanted(spread(0, 100)), later=((60.0, 1, spread(200, 300)),))
+    load = Load()
+    for number in range(10 * SPARE):
+        load.add(f"r{number}", need, since=float(number))
+        load.remove(f"r{number}")
+    # private _due: that ended runs leave nothing behind shows nowhere else.
+    assert len(load._due) <= SPARE + 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.decisions.admission import tightening
-from labfleet.decisions.admission.tightening import Tightening
+from labfleet.resources.cluster import Overload
 from labfleet.resources.decision import Rule
 
 EPSILON = 0.0025
@@ -16,7 +16,7 @@ stretches = st.lists(st.tuples(st.booleans(), st.floats(0.1, 7200)), max_size=60
 
 def told(stretches, epsilon=EPSILON):
     """The record after these stretches of time."""
-    found = Tightening()
+    found = Overload()
     for over, seconds in stretches:
         found = tightening.after(found, over=over, seconds=seconds, epsilon=epsilon)
     return found
@@ -24,9 +24,9 @@ def told(stretches, epsilon=EPSILON):
 
 def test_nothing_looked_at_is_unknown_not_zero():
     """A promise of which nobody saw anything was neither kept nor broken."""
-    assert Tightening().realised is None
+    assert Overload().realised is None
     assert told([(False, 60)]).realised == 0
-    assert told([(True, 0)]) == Tightening()
+    assert told([(True, 0)]) == Overload()
 
 
 def test_overload_tightens_and_time_within_gives_back():
@@ -53,7 +53,7 @@ def test_the_other_rules_stay_what_they_are():
 @given(stretches)
 def test_overload_beyond_the_allowance_ends_the_rule_by_chance(stretches):
     """While the chance rule is in force, time above is at most epsilon's share and the patience."""
-    found, over_seconds, seconds = Tightening(), 0.0, 0.0
+    found, over_seconds, seconds = Overload(), 0.0, 0.0
     for over, length in stretches:
         rule, epsilon = tightening.in_force(Rule.CHANCE, EPSILON, found)
         assert rule is Rule.BOUNDS or 0 <= epsilon <= EPSILON

@@ -237,6 +237,20 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     )
     | dict.fromkeys(
         (
+            "/components/schemas/Queue",
+            "/components/schemas/QueueList",
+            "/components/schemas/QueueOrder",
+            "/components/schemas/QueueSpec",
+            "/components/schemas/QueueStatus",
+            "/paths/~api~v1~queues",
+            "/paths/~api~v1~queues~{name}",
+            "/paths/~api~v1~queues~{name}~events",
+            "/paths/~api~v1~queues~{name}~explain",
+        ),
+        "requests for a cluster wait in queues",
+    )
+    | dict.fromkeys(
+        (
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",
@@ -328,6 +342,23 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/components/schemas/DefinitionSpec/properties/family": "past runs of a lab's versions are "
         "one family",
     }
+    | dict.fromkeys(
+        (
+            "/components/schemas/ImportRuns",
+            "/components/schemas/ImportedRuns",
+            "/components/schemas/KeptRun",
+            "/components/schemas/PastRun",
+            "/components/schemas/Run",
+            "/components/schemas/RunKind",
+            "/components/schemas/RunList",
+            "/components/schemas/Source",
+            "/components/schemas/Use",
+            "/paths/~api~history",
+            "/paths/~api~v1~history",
+            "/paths/~api~v1~history~import",
+        ),
+        "past runs are kept and read",
+    )
     | {
         f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
         "left out, so that one key and body are one request after an upgrade too"

@@ -17,7 +17,7 @@ from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.simulation import SimulationPhase
 from labfleet.service.core import idempotency
-from labfleet.service.verbs import admission, deciding
+from labfleet.service.verbs import admission, deciding, drafting
 
 RUNS = Options(hours=3, workers=1, sessions=0, simulations=480)
 BUSY = Options(hours=3, workers=1, sessions=0, simulations=1200)
@@ -25,18 +25,16 @@ BUSY = Options(hours=3, workers=1, sessions=0, simulations=1200)
 
 def count_nobody(patch: Patch) -> None:
     """Believe that no run holds anything."""
-    patch.setattr(judge, "held", lambda *_: None)
+    patch.setattr(judge.Judge, "wanted", lambda *_: None)
 
 
 def hold_a_tenth(patch: Patch) -> None:
     """Reserve a tenth of what was asked for, in records that fit each other."""
-    # private _settled, _save, _record, _expired: the product is broken at exactly this step
-    before = deciding.Decider._settled
+    # private _approved, _save, _record, _expired: the product is broken at exactly this step
+    before = drafting.Drafter._approved
 
-    def settled(self: Any, status: Any, spec: Any, metadata: Any, judged: Any) -> Any:
-        made = before(self, status, spec, metadata, judged)
-        if made.reservation is None:
-            return made
+    def approved(self: Any, new: Any, judged: Any) -> Any:
+        made = before(self, new, judged)
         held = made.reservation.amounts
         less = Amounts(
             **{name: getattr(held, name) // 10 for name in ("cpu_milli", "memory_mib")},
@@ -45,7 +43,7 @@ def hold_a_tenth(patch: Patch) -> None:
         small = msgspec.structs.replace(made.reservation, amounts=less)
         return msgspec.structs.replace(made, reservation=small)
 
-    patch.setattr(deciding.Decider, "_settled", settled)
+    patch.setattr(drafting.Drafter, "_approved", approved)
 
 
 def let_the_unknown_in_free(patch: Patch) -> None:
@@ -94,10 +92,10 @@ def answer_before_the_commit(patch: Patch) -> None:
     """Tell the caller its decision while the commit is still under way."""
     before = deciding.Decider._record
 
-    async def record(self: Any, draft: Any, fence: Any) -> None:
-        if draft is not None and draft.asked is not None:
+    async def record(self: Any, draft: Any, fence: Any) -> Any:
+        if draft.asked is not None:
             self._services.asked.answer(draft.asked, draft.made)
-        await before(self, draft, fence)
+        return await before(self, draft, fence)
 
     patch.setattr(deciding.Decider, "_record", record)
 
@@ -114,17 +112,17 @@ def decide_without_a_lease(patch: Patch) -> None:
 
 
 def count_twice(patch: Patch) -> None:
-    """Count a run as approved and once more as running."""
-    before = judge.Judge.count
+    """Count a run as approved and once more as running, and never count anew."""
+    before = drafting.Drafter.follow
 
-    def count(self: Any, run: Any) -> None:
+    def follow(self: Any, run: Any) -> None:
         before(self, run)
         if run.status.phase is SimulationPhase.RUNNING:
-            uid = f"{run.metadata.uid}-runs"
-            metadata = msgspec.structs.replace(run.metadata, uid=uid)
+            metadata = msgspec.structs.replace(run.metadata, uid=f"{run.metadata.uid}-runs")
             before(self, msgspec.structs.replace(run, metadata=metadata))
 
-    patch.setattr(judge.Judge, "count", count)
+    patch.setattr(drafting.Drafter, "follow", follow)
+    patch.setattr(drafting.Drafter, "forget", lambda _: None)
 
 
 def say_an_old_version(patch: Patch) -> None:

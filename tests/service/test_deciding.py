@@ -15,6 +15,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.simulation import SimulationPhase
+from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
 from labfleet.service.verbs.deciding import Decider
 
@@ -262,3 +263,78 @@ async def test_by_declared_costs_a_run_holds_what_was_declared(world: World):
     for each in made[:4]:
         assert each.status.prediction.of("cpu_milli").bound > 2000
         assert each.status.reservation.amounts == each.status.decision.requested
+
+
+@pytest.mark.asyncio
+async def test_the_end_of_a_run_with_the_longest_parameters_is_kept(world: World):
+    """What the history has no room for is left out; the end is not refused for it."""
+    await cluster(world)
+    params = {f"p{number:03d}": "x" * 600 for number in range(90)} | {"long": "y" * 5000}
+    made = await ask(world, params=params)
+    ended = await admission.simulation_complete(world.services, PROGRAM, made.name, "default")
+    assert ended.status.phase is SimulationPhase.COMPLETED
+    (kept,) = await world.services.history.history(0)
+    assert 0 < len(kept.run.parameters) < 20
+
+
+async def queue(world: World, name: str, **spec) -> None:
+    await world.make("Queue", name, spec)
+    await world.services.fresh()
+
+
+@pytest.mark.asyncio
+async def test_a_later_request_goes_past_those_that_wait_only_if_it_delays_none(world: World):
+    """Backfill: a short run fits before the head starts; a long one would delay it and is denied."""
+    await cluster(world, cpu=10)
+    await ask(world, cost={"cpu": 6}, durationSeconds=3600)
+    head = await ask(world, queue="default", cost={"cpu": 7}, durationSeconds=3600)
+    assert head.status.phase is SimulationPhase.QUEUED
+    long = await ask(world, cost={"cpu": 2}, durationSeconds=86_400)
+    assert (long.status.phase, long.status.decision.reason) == ("DENIED", "OthersWait")
+    short = await ask(world, cost={"cpu": 2}, durationSeconds=60)
+    assert short.status.phase is SimulationPhase.APPROVED
+    big = await ask(world, queue="default", cost={"cpu": 8}, durationSeconds=3600)
+    assert big.status.phase is SimulationPhase.QUEUED
+    found = await explain.explain(world.services, ADMIN, KINDS["Simulation"], big.name, "default")
+    assert any("place 2 in its queue" in each for each in found.waiting_for)
+
+
+@pytest.mark.asyncio
+async def test_queues_of_a_cohort_lend_what_they_do_not_use(world: World):
+    """Within its quota a run starts; beyond it it borrows; beyond both it waits for its queue."""
+    await cluster(world, cpu=20)
+    for name in ("a", "b"):
+        await queue(
+            world, name, cohort="labs", quota={"cpu": 4, "memory": "50Gi"},
+            borrowingLimit={"cpu": 2, "memory": "50Gi"},
+        )  # fmt: skip
+    made = [await ask(world, queue="a", cost={"cpu": 2}) for _ in range(4)]
+    assert [each.status.phase for each in made] == ["APPROVED"] * 3 + ["QUEUED"]
+    assert made[3].status.decision.reason == "OthersWait"
+    assert "its queue has no more to give" in made[3].status.decision.message
+    found = await objects.get(world.services, ADMIN, KINDS["Queue"], "a", "default")
+    assert (found.status.running, found.status.waiting) == (3, 1)
+    assert found.status.held.cpu_milli == 6000
+    other = await ask(world, queue="b", cost={"cpu": 2})
+    assert other.status.phase is SimulationPhase.APPROVED
+    with pytest.raises(errors.Invalid, match="does not exist"):
+        await ask(world, queue="c")
+    with pytest.raises(errors.Invalid, match="leave the cluster out"):
+        await ask(world, queue="a", cluster="other")
+
+
+@pytest.mark.asyncio
+async def test_a_new_leader_goes_on_with_the_line_as_it_was(world: World):
+    """What waits and what is held is made from the store: nobody is overtaken, nothing fits twice."""
+    await cluster(world, cpu=10)
+    running = await ask(world, cost={"cpu": 8})
+    line = [await ask(world, queue="default", cost={"cpu": 8}, priority=n) for n in (0, 5)]
+    world.decides.clear()
+    heir = Decider(world.services)
+    await admission.simulation_complete(world.services, PROGRAM, running.name, "default")
+    await world.services.fresh()
+    assert await heir.round(None)
+    assert not await heir.round(None)
+    found = [await world.services.objects.get(type(each), each.name, "default") for each in line]
+    assert [each.status.phase for each in found] == ["QUEUED", "APPROVED"]
+    world.decides.set()

@@ -17,8 +17,10 @@ from fleet_world import ADMIN, MACHINE
 
 from labfleet.app import serving
 from labfleet.app.settings import Settings
+from labfleet.interfaces.store import Cause, Commit, Teach
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
+from labfleet.resources.history import Run, RunKind
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.resources.worker_conditions import WorkerCondition
@@ -323,8 +325,11 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
     for number in range(60):
         session = await world.services.objects.get(Session, "x0003", "default")
         await world.status(session, message=f"step {number}")
+        run = Run(kind=RunKind.BOOT, uid=f"u{number}", name="w" * 60, family="f" * number or "f",
+                  censored="BootTimeout", ended_at=world.clock.now())  # fmt: skip
+        await world.store.commit(Commit(Cause("test", world.clock.now()), (Teach(run),)))
     tab = await screen.signed_in()
-    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions",
+    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
              "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
     for width in (1440, 390):
         await tab.call("Emulation.setDeviceMetricsOverride",

@@ -38,10 +38,10 @@ async def test_an_empty_fleet_says_what_to_do(browser: Browser) -> None:
     reply = await browser.get("/")
     assert reply.status == 200
     text = plain(reply)
-    for said in ("No workers.", "No sessions.", "No clusters.", "labfleet demo"):
+    for said in ("No workers.", "No sessions.", "No clusters.", "No queues.", "labfleet demo"):
         assert said in text
     shown = [each for each in Reader(text).all("div") if "data-empty" in each]
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert all("hidden" not in each for each in shown)
 
 
@@ -190,7 +190,7 @@ async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
     await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1")
     seen = 0
     for role in ("admin", "user"):
-        for path in ("/", "/pools/exam", "/pools", "/sessions/s1", "/regions"):
+        for path in ("/", "/pools/exam", "/pools", "/sessions/s1", "/regions", "/history"):
             reply = await browser.get(path, role)
             for link in Reader(plain(reply)).all("a"):
                 place, _, anchor = str(link["href"]).partition("#")

@@ -13,6 +13,7 @@ from litestar.openapi import OpenAPIConfig
 
 from labfleet.api.compatible import (
     cml_data,
+    compat_history,
     compat_routes,
     compat_worker_routes,
     run_routes,
@@ -37,6 +38,7 @@ from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
+    history_routes,
     idle_routes,
     learning_routes,
     licence_routes,
@@ -181,6 +183,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *verb_routes.routes(services),
         *apply_routes.routes(services),
         *telemetry_routes.routes(services),
+        *history_routes.routes(services),
         *idle_routes.routes(services),
         *log_routes.routes(services),
         *learning_routes.routes(services),
@@ -195,6 +198,7 @@ def _compatible(services: ServiceContext) -> list[Route]:
     return [
         *compat_routes.routes(services),
         *run_routes.routes(services),
+        *compat_history.routes(services),
         *cml_data.routes(services),
         *compatible_idle.routes(services),
         *compatible_settings.routes(services),

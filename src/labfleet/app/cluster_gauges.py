@@ -65,10 +65,6 @@ def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
             for name, (dimension, unit) in RESOURCES.items():
                 yield (each.namespace, each.name, name), getattr(may, dimension) / unit
 
-    def epsilon() -> Iterable[Sample]:
-        for _, each in _clusters(cache):
-            yield (each.namespace, each.name), each.spec.overload_percent / 100
-
     def waiting() -> Iterable[Sample]:
         for path, each in _clusters(cache):
             count = cache.count(indices.SIMULATIONS_QUEUED, path)
@@ -87,16 +83,38 @@ def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
         target,
     )
     metrics.gauge(
+        "labfleet_cluster_waiting_simulations",
+        "Simulations that wait for a decision or for room.",
+        ("namespace", "cluster"),
+        waiting,
+    )
+
+
+def add_promises(metrics: Metrics, services: ServiceContext) -> None:
+    """Add how often targets may be exceeded, and how often they were."""
+    cache = services.cache
+
+    def epsilon() -> Iterable[Sample]:
+        for _, each in _clusters(cache):
+            yield (each.namespace, each.name), each.spec.overload_percent / 100
+
+    def realised() -> Iterable[Sample]:
+        for _, each in _clusters(cache):
+            share = each.status.overload.realised
+            if share is not None:
+                yield (each.namespace, each.name), share
+
+    metrics.gauge(
         "labfleet_cluster_overload_allowed",
         "Share of time that a cluster's load may exceed a target.",
         ("namespace", "cluster"),
         epsilon,
     )
     metrics.gauge(
-        "labfleet_cluster_waiting_simulations",
-        "Simulations that wait for a decision or for room.",
+        "labfleet_cluster_overload_realised",
+        "Share of time that a cluster's load was above a target; absent before it is measured.",
         ("namespace", "cluster"),
-        waiting,
+        realised,
     )
 
 

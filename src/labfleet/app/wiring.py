@@ -27,7 +27,13 @@ from labfleet.app.alert_gauges import add_alert_gauges
 from labfleet.app.alert_log import AlertLog
 from labfleet.app.aliases import SECRET_VARIABLES, Environment
 from labfleet.app.aws_requests import add_aws_requests
-from labfleet.app.cluster_gauges import add_cluster_gauges, add_coverage, add_decisions
+from labfleet.app.cluster_gauges import (
+    add_cluster_gauges,
+    add_coverage,
+    add_decisions,
+    add_promises,
+)
+from labfleet.app.history_gauge import HistoryRows, add_history
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
 from labfleet.app.pool_gauges import add_pool_gauges
@@ -247,6 +253,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
+    add_promises(metrics, services)
     add_coverage(metrics, services)
     add_decisions(metrics, services)
     if outside.aws_requests is not None:
@@ -275,6 +282,9 @@ def _add_feeds(system: System) -> None:
         system.feeds.append(Role("leaders", watch.run))
         watch.own = system.leaderships
         add_leaders(metrics, system.services)
+    past = HistoryRows(outside.store)
+    system.feeds.append(Role("history", past.run))
+    add_history(metrics, past)
     system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
 
 

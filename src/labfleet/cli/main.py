@@ -117,6 +117,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "confirm_clock",
         "Say that the server's clock is right after a jump.",
     ),
+    "history": (
+        "labfleet.cli.commands.history",
+        "history",
+        "Show past runs; write them as CSV, read them back.",
+    ),
     "idle": (
         "labfleet.cli.commands.idle",
         "idle",

@@ -7,7 +7,7 @@ only add keys: losing one costs the time until the next resync.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from labfleet.controllers import pacing
@@ -15,6 +15,7 @@ from labfleet.controllers.admission import KEY as ADMISSION
 from labfleet.controllers.admission import AdmissionController
 from labfleet.controllers.catalogues import KEY as CATALOGUES
 from labfleet.controllers.catalogues import CatalogueController
+from labfleet.controllers.clusters import ClusterController
 from labfleet.controllers.context import Context
 from labfleet.controllers.definitions import KEY as DEFINITIONS
 from labfleet.controllers.definitions import DefinitionController
@@ -40,6 +41,7 @@ from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.interfaces import store as stores
+from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Cluster
@@ -80,7 +82,7 @@ class Assembly:
     """Builds one role's controllers.
 
     `pace` is how many fleet seconds apart steady objects are reconciled (`pacing`); with None,
-    as in every server, the decisions set the interval.
+    as in every server, the decisions set the interval. `meter` measures clusters.
     """
 
     rng: Rng
@@ -88,6 +90,7 @@ class Assembly:
     store: ControllerStore
     observer: ReconcileObserver | None = None
     pace: float | None = None
+    meter: ClusterMeter = field(default_factory=NoMeter)
 
     def scheduler(self, context: Context) -> list[Controller]:
         """Return the controllers that place sessions, size pools and do upkeep."""
@@ -127,7 +130,12 @@ class Assembly:
                 pools.queue.add(pool.key, priority=USER)
 
         cache.on_change(Settings, settings_changed)
-        more = (self._admission(context), *self._definitions(context), *self._webhooks(context))
+        more = (
+            self._admission(context),
+            self._clusters(context),
+            *self._definitions(context),
+            *self._webhooks(context),
+        )
         return [scheduler, pools, upkeep, *more]
 
     def _admission(self, context: Context) -> Controller:
@@ -149,6 +157,15 @@ class Assembly:
 
         cache.on_change(Simulation, changed)
         cache.on_change(Cluster, changed)
+        return made
+
+    def _clusters(self, context: Context) -> Controller:
+        """Return the controller that looks at what clusters really use."""
+        cache = context.cache
+        look = ClusterController(context, self.meter).reconcile
+        made = self._controller(context, "cluster", look, 4)
+        made.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Cluster)])
+        cache.on_change(Cluster, _on_asked(made.queue))
         return made
 
     def _definitions(self, context: Context) -> list[Controller]:

@@ -29,6 +29,16 @@ def _computed(text: str) -> bool:
     return bool(text) and text[0] in _BEGINS
 
 
+def marked(text: str) -> str:
+    """Return text for a cell that `unmarked` turns back into it, whatever it is."""
+    return f"'{text}" if text[:1] == "'" or _computed(text) else text
+
+
+def unmarked(text: str) -> str:
+    """Return what a cell of `marked` says, and one without an apostrophe as it is."""
+    return text[1:] if text[:1] == "'" else text
+
+
 def rows(found: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV, each cell neutralised."""
     made = io.StringIO()

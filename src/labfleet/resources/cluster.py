@@ -59,20 +59,40 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     memory_percent: Percent = 80
     network_percent: Percent = 75
     rule: Rule = Rule.CHANCE
-    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.25
+    overload_percent: Annotated[float, msgspec.Meta(ge=0.05, le=20)] = 0.2
     coverage_percent: Annotated[float, msgspec.Meta(ge=50, le=99.5)] = 95.0
     defaults: Annotated[dict[str, DefaultCost], msgspec.Meta(max_length=200)] = {}
     description: str = ""
 
 
+class Overload(Record, frozen=True, kw_only=True):
+    """What became of the promise that targets are rarely exceeded, as far as it was measured.
+
+    over_seconds: Time above a target, what is older than 30 days faded out.
+    seconds: Time looked at, faded likewise.
+    slack: What is left of the share allowed, 1 all, 0 nothing; below 0 bounds are added up instead.
+    """
+
+    over_seconds: float = 0.0
+    seconds: float = 0.0
+    slack: float = 1.0
+
+    @property
+    def realised(self) -> float | None:
+        """The share of time above a target; None before anything was looked at."""
+        return self.over_seconds / self.seconds if self.seconds > 0 else None
+
+
 class ClusterStatus(Record, frozen=True, kw_only=True):
-    """What was observed of a cluster; its real usage is not read.
+    """What was observed of a cluster.
 
     conditions: Facts about it, each with its reason.
+    overload: How often its load was above a target; nothing was looked at before it is measured.
     observed_generation: Generation of the spec that this status is about.
     """
 
     conditions: tuple[Condition, ...] = ()
+    overload: Overload = Overload()
     observed_generation: int = 0
 
 

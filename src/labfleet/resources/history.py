@@ -6,13 +6,15 @@ figure that nobody measured is absent, never 0, and never replaced by what was a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from labfleet.resources.amounts import DIMENSIONS, MOST
 from labfleet.resources.meta import Record
 
 RESOURCES: dict[str, str] = {
@@ -28,6 +30,11 @@ FIGURES = (
     "cpu_milli", "memory_mib", "storage_mib", "network_in_kbps", "network_out_kbps",
 )  # fmt: skip
 """What may be measured of a run."""
+USES = ("peak", "mean", "median", "p95")
+"""What is told of a figure."""
+MOST_PARAMETERS = 64
+MOST_PARAMETER_TEXT = 8192
+"""Characters of all names and values: with it, any run fits into a row of the store."""
 
 
 class RunKind(StrEnum):
@@ -114,11 +121,13 @@ class KeptRun(Record, frozen=True, kw_only=True):
 
 def used(run: Run, resource: str) -> float | None:
     """Return the peak of a resource of RESOURCES that the run is known to have used."""
-    if resource == "duration_seconds":
-        return run.duration_seconds
+    return run.duration_seconds if resource == "duration_seconds" else peak(run.use, resource)
+
+
+def peak(use: Mapping[str, Use], resource: str) -> float | None:
+    """Return the peak of a dimension in what was used, of the network's the busier direction's."""
     names = ("network_in_kbps", "network_out_kbps") if resource == "network_kbps" else (resource,)
-    peaks = [run.use[name].peak for name in names if name in run.use]
-    known = [peak for peak in peaks if peak is not None]
+    known = [found for name in names if name in use and (found := use[name].peak) is not None]
     return max(known, default=None)
 
 
@@ -155,3 +164,82 @@ def _of_text(text: str) -> Parameter:
         if -1e300 < number < 1e300:
             return number
     return text
+
+
+NODE_COUNTS = ("nodecount", "node_count", "nodes", "number_of_peers")
+"""Parameters that say of how many nodes a run was, as charts and labs call them."""
+
+
+def nodes_of(run: Run) -> int | None:
+    """Return of how many nodes a run was; None when no parameter says so."""
+    found = (run.parameters.get(name) for name in NODE_COUNTS)
+    return next((int(each) for each in found if type(each) is float and each.is_integer()), None)
+
+
+def compared(given: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the parameters by which runs are compared: typed, as many as the history keeps.
+
+    A caller may send more and longer ones; the first by name count, so that the request and the
+    row of its run are judged by the same.
+    """
+    found: dict[str, Parameter] = {}
+    size = 0
+    for name, value in sorted(typed(given).items()):
+        size += len(name) + len(str(value))
+        if len(found) == MOST_PARAMETERS or size > MOST_PARAMETER_TEXT:
+            break
+        if not _too_long(name, 128) and not _too_long(str(value), 1024):
+            found[name] = value
+    return found
+
+
+def problems(run: Run, now: datetime) -> tuple[tuple[str, str], ...]:
+    """Return (field, what is wrong with it) of a run that somebody else wrote down.
+
+    `now` bounds its end: what has not ended teaches nothing.
+    """
+    return tuple((field, why) for field, why in _found(run, now) if why)
+
+
+def _found(run: Run, now: datetime) -> Iterator[tuple[str, str]]:
+    for field in ("uid", "family"):
+        yield field, "" if getattr(run, field) else "must not be empty"
+    for field in ("uid", "name", "namespace", "family", "owner", "place", "censored"):
+        yield field, _too_long(getattr(run, field), 256)
+    size = sum(len(name) + len(str(value)) for name, value in run.parameters.items())
+    if len(run.parameters) > MOST_PARAMETERS or size > MOST_PARAMETER_TEXT:
+        said = f"at most {MOST_PARAMETERS}, of {MOST_PARAMETER_TEXT} characters together"
+        yield "parameters", said
+    for name, value in run.parameters.items():
+        words = "" if isinstance(value, str) or math.isfinite(value) else "must be a number"
+        yield (
+            f"parameters.{name[:64]}",
+            (words or _too_long(name, 128) or _too_long(str(value), 1024)),
+        )
+    for name, amount in run.allocation.items():
+        known = "" if name in DIMENSIONS else f"is none of {', '.join(DIMENSIONS)}"
+        yield f"allocation.{name[:64]}", known or _out_of_range(amount)
+    for name, use in run.use.items():
+        field = f"use.{name[:64]}"
+        yield field, "" if name in FIGURES else f"is none of {', '.join(FIGURES)}"
+        for part in USES:
+            yield f"{field}.{part}", _out_of_range(getattr(use, part))
+    yield "durationSeconds", _out_of_range(run.duration_seconds)
+    strange = _strange(run.ended_at)
+    yield "endedAt", strange or ("lies ahead" if run.ended_at > now else "")
+    if run.started_at is not None:
+        late = not strange and run.started_at.tzinfo and run.started_at > run.ended_at
+        yield "startedAt", _strange(run.started_at) or ("is later than endedAt" if late else "")
+
+
+def _too_long(text: str, most: int) -> str:
+    return f"has more than {most} characters" if len(text) > most else ""
+
+
+def _out_of_range(value: float | None) -> str:
+    fine = value is None or (math.isfinite(value) and 0 <= value <= MOST)
+    return "" if fine else f"must lie between 0 and {MOST}"
+
+
+def _strange(instant: datetime) -> str:
+    return "needs a time zone, for example 2026-11-27T09:00:00Z" if instant.tzinfo is None else ""

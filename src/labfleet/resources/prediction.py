@@ -24,6 +24,17 @@ LEVELS = (
 """The levels at which a forecast's `spread` is given."""
 
 
+class Later(Record, frozen=True, kw_only=True):
+    """What a run is expected to take once it has lived for some time.
+
+    after_seconds: From which age on.
+    spread: Quantiles of the peak of runs that lived on, weighed by how much longer, at LEVELS.
+    """
+
+    after_seconds: float
+    spread: tuple[float, ...]
+
+
 class Forecast(Record, frozen=True, kw_only=True):
     """One resource of a run, in its base unit.
 
@@ -32,8 +43,11 @@ class Forecast(Record, frozen=True, kw_only=True):
     bound: Upper bound of the peak.
     coverage: Share of runs that stay within such bounds, as stated.
     evidence: What it rests on.
-    spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS.
+    spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS; of a
+    duration those of all runs, each counted once.
+    later: The same for a run that lives on, by age, the youngest first.
     runs: Names of the past runs that it was made from, at most five.
+    known: How many past runs of the family itself stand behind it.
     sentence: The evidence for people.
     """
 
@@ -43,7 +57,9 @@ class Forecast(Record, frozen=True, kw_only=True):
     coverage: float
     evidence: Evidence
     spread: tuple[float, ...] = ()
+    later: tuple[Later, ...] = ()
     runs: tuple[str, ...] = ()
+    known: int = 0
     sentence: str = ""
 
 
@@ -79,3 +95,23 @@ class Achieved(Record, frozen=True, kw_only=True):
     stated: float
     runs: int
     share: float
+
+
+class Recommendation(Record, frozen=True, kw_only=True):
+    """What a requirement should be so that least is wasted, in the resource's base unit.
+
+    resource: What it is about, as a name of history.RESOURCES.
+    size: What to give.
+    missed: Share of the recent runs that would have needed more; null as long as that is unknown.
+    later: The same for a run that lives on, by age, the youngest first.
+    runs: Names of the past runs that it was made from, at most five.
+    known: How many past runs of the family itself stand behind it.
+    sentence: The evidence for people.
+    """
+
+    resource: str
+    size: float
+    missed: float | None = None
+    runs: tuple[str, ...] = ()
+    known: int = 0
+    sentence: str = ""

@@ -11,6 +11,7 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
+from labfleet.resources.queue import Queue
 from labfleet.resources.session import Session
 from labfleet.resources.simulation import Simulation
 from labfleet.resources.template import Template
@@ -39,6 +40,6 @@ def template_of(pool: Pool) -> Ref[Template]:
     return Ref(Template, pool.namespace, pool.spec.template)
 
 
-def cluster_of(simulation: Simulation) -> Ref[Cluster]:
-    """Return the cluster that a simulation runs on."""
-    return Ref(Cluster, simulation.namespace, simulation.spec.cluster)
+def cluster_of(obj: Simulation | Queue) -> Ref[Cluster]:
+    """Return the cluster that a simulation runs on, or that a queue's requests ask for."""
+    return Ref(Cluster, obj.namespace, obj.spec.cluster)

@@ -88,7 +88,7 @@ class SimulationSpec(Record, frozen=True, kw_only=True):
     duration_seconds: Duration | None = None
     owner: str = ""
     queue: Text | None = None
-    priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] = 0
+    priority: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     ttl_seconds: Annotated[int, msgspec.Meta(ge=30, le=86400)] | None = None
 
 
@@ -106,6 +106,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     started_at: When its caller first reported that it lives.
     lease_until: Until when its caller's last report counts; null while none is owed.
     take_up_by: By when its caller has to take up an approval that it waited for.
+    used: What was measured of it so far, by figure.
     observed: What its caller said it used.
     reported: Whether its caller reported its end.
     note: What was done with it that nobody asked for.
@@ -124,6 +125,7 @@ class SimulationStatus(Record, frozen=True, kw_only=True):
     started_at: datetime | None = None
     lease_until: datetime | None = None
     take_up_by: datetime | None = None
+    used: dict[str, Use] = {}
     observed: dict[str, Use] = {}
     reported: bool = False
     note: str = ""

@@ -231,11 +231,19 @@ class FleetStore:
 
     # --- the history of past runs; only commits append to it --------------------------------------------
 
-    async def history(self, after: int, *, limit: int = store.PAGE_LIMIT) -> tuple[KeptRun, ...]:
-        parameters = (after, _limit(limit))
-        return history.read(
-            await self._read(partial(self._db.rows, self._sql["history"], parameters))
-        )
+    async def history(
+        self,
+        after: int,
+        *,
+        kind: RunKind | None = None,
+        family: str | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
+        limit: int = store.PAGE_LIMIT,
+    ) -> tuple[KeptRun, ...]:
+        wanted = {"kind": kind, "family": family, "namespace": namespace, "owner": owner}
+        asked = history.filtered(self._sql, "history", after, _limit(limit), **wanted)
+        return history.read(await self._read(partial(self._db.rows, *asked)))
 
     async def newest_runs(
         self,
@@ -248,8 +256,9 @@ class FleetStore:
         limit: int = store.PAGE_LIMIT,
     ) -> tuple[KeptRun, ...]:
         wanted = {"kind": kind, "family": family, "namespace": namespace, "owner": owner}
-        statement = history.filtered(self._sql, before=before, limit=_limit(limit), **wanted)
-        return history.read(await self._read(partial(self._db.rows, *statement)))
+        start = 2**62 if before is None else before
+        asked = history.filtered(self._sql, "newest_runs", start, _limit(limit), **wanted)
+        return history.read(await self._read(partial(self._db.rows, *asked)))
 
     async def history_size(self) -> store.HistorySize:
         return history.size(await self._read(partial(self._db.rows, self._sql["history_size"])))

@@ -44,13 +44,12 @@ def size(rows: database.Rows) -> HistorySize:
 
 
 def filtered(
-    sql: dict[str, str], *, before: int | None, limit: int, **wanted: str | None
+    sql: dict[str, str], name: str, start: int, limit: int, **wanted: str | None
 ) -> tuple[str, tuple[Any, ...]]:
-    """Return the statement `newest_runs` with the filters that are not None, and its parameters."""
-    given = {name: _text(value) for name, value in wanted.items() if value is not None}
-    filters = " ".join(sql[f"filter_run_{name}"] for name in given)
-    start = 2**62 if before is None else before
-    return sql["newest_runs"].replace("/*filters*/", filters), (start, *given.values(), limit)
+    """Return the statement of this name with the filters that are not None, and its parameters."""
+    given = {each: _text(value) for each, value in wanted.items() if value is not None}
+    filters = " ".join(sql[f"filter_run_{each}"] for each in given)
+    return sql[name].replace("/*filters*/", filters), (start, *given.values(), limit)
 
 
 def drop(sql: dict[str, str], before: int, limit: int, run: database.Run) -> int:

@@ -1,9 +1,9 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/docs` (the API),
-`/login`, `/logout`, `/static/`. This module answers the request; `overview`, `lists` and `details`
-make the page's data, the templates its look, and `doors` has the sign-in rules. `api.front` limits
-the body and adds the headers.
+`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/history` (past
+runs), `/docs` (the API), `/login`, `/logout`, `/static/`. This module answers the request;
+`overview`, `lists`, `details` and `past_runs` make the page's data, the templates its look, and
+`doors` has the sign-in rules. `api.front` limits the body and adds the headers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import leaders, raised
-from labfleet.web import api_docs, details, doors, lists, overview, words
+from labfleet.web import api_docs, details, doors, lists, overview, past_runs, words
 from labfleet.web.values import exact
 
 Scope = MutableMapping[str, Any]
@@ -128,6 +128,10 @@ class Pages:
             found = await overview.overview(self._services, caller)
             who = await self._leaders(caller)
             return self._page(scope, "overview.html", 200, caller=caller, page=found, leaders=who)
+        if path == past_runs.ROOT:
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            runs = await past_runs.page(self._services, caller, query)
+            return self._page(scope, "history.html", 200, caller=caller, page=runs)
         return await self._object(scope, caller, path)
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
@@ -283,7 +287,9 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     Robots and tools ask for /robots.txt or /schema: a redirect to a form reads as if it were there.
     """
     plural = path.strip("/").partition("/")[0]
-    exists = path in {"/", "/logout"} or any(each.plural == plural for each in KINDS.values())
+    exists = path in {"/", "/logout", past_runs.ROOT} or any(
+        each.plural == plural for each in KINDS.values()
+    )
     if not exists and "text/html" not in doors.header(scope, b"accept"):
         raise errors.Gone(_NO_PAGE)
     stale = doors.token(scope) is not None

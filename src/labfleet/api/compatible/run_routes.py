@@ -16,9 +16,11 @@ from labfleet.api.core.route import SMALL, Key, Routes
 from labfleet.kernel import errors
 from labfleet.resources.amounts import DIMENSIONS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
-from labfleet.resources.simulation import Simulation
+from labfleet.resources.queue import DEFAULT_QUEUE
+from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import outlook
 from labfleet.service.verbs import admission
 
 RUN_BYTES = admission.PARAMS_BYTES + SMALL
@@ -34,7 +36,7 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
     cost: What the simulation needs, as far as the caller states it.
     cluster: Name of the cluster that it asks to run on.
     params: What makes this run what it is, such as chart and nodecount.
-    queue: Whether it may wait: true for the queue of its owner, or the name of a queue.
+    queue: Whether it may wait: true for queue `default`, or the name of a queue.
     priority: Which of those that wait come first: the greater number.
     owner: Whose run it is.
     duration_seconds: How long it may hold what it gets.
@@ -53,6 +55,19 @@ class RunBody(SeedRecord, frozen=True, kw_only=True):
     key: str | None = None
 
 
+class StartRange(SeedRecord, frozen=True, kw_only=True):
+    """Between when and when a waiting run starts.
+
+    earliest: Not before this.
+    latest: Not after this; null when that is not known.
+    coverage: Share of such ranges that hold the start; null when durations are only declared.
+    """
+
+    earliest: datetime
+    latest: datetime | None
+    coverage: float | None
+
+
 class RunReply(SeedRecord, frozen=True, kw_only=True):
     """The decision. `record` names the Simulation that keeps it, also when denied.
 
@@ -65,6 +80,8 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
     record: Name of the Simulation that keeps the decision, also when denied.
     expires_at: When the approval ends by itself; null when nothing is approved.
     take_up_by: By when an approval has to be taken up by a heartbeat; null when it need not be.
+    position: Its place in its queue, 1 for the next one; null when it does not wait.
+    start_range: Between when and when it starts, and how sure that is; null when nobody can tell.
     """
 
     decision: str
@@ -76,6 +93,8 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     predicted: dict[str, int] = {}
     take_up_by: datetime | None = None
+    position: int | None = None
+    start_range: StartRange | None = None
 
 
 class CompleteBody(SeedRecord, frozen=True, kw_only=True):
@@ -138,15 +157,18 @@ def routes(services: ServiceContext) -> Routes:
         """Decide whether a simulation may start, and reserve what it needs if it may."""
         if idempotency_key is not None and sent.key not in {None, idempotency_key}:
             raise intake.invalid(("key", "differs from the header Idempotency-Key; keep one"))
-        return run_reply(
-            await admission.request_run(
-                services,
-                who,
-                _spec_body(sent),
-                namespace=DEFAULT_NAMESPACE,
-                key=idempotency_key or sent.key,
-            )
+        made = await admission.request_run(
+            services,
+            who,
+            _spec_body(sent),
+            namespace=DEFAULT_NAMESPACE,
+            key=idempotency_key or sent.key,
         )
+        found = None
+        if made.status.phase is SimulationPhase.QUEUED:
+            await services.reached(made.revision)
+            found = outlook.of(services, made)
+        return run_reply(made, found)
 
     @made.post(
         "/simulation_heartbeat", "This simulation lives",
@@ -184,7 +206,7 @@ def routes(services: ServiceContext) -> Routes:
     return made
 
 
-def run_reply(made: Simulation) -> RunReply:
+def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunReply:
     """Return upstream 004's answer for a recorded decision."""
     decision = made.status.decision
     outcome = "waiting" if decision is None else decision.outcome
@@ -205,12 +227,16 @@ def run_reply(made: Simulation) -> RunReply:
         record=made.name,
         expires_at=None if held is None else held.end,
         take_up_by=made.status.take_up_by,
+        position=None if waits is None else waits.position,
+        start_range=None
+        if waits is None or waits.earliest is None
+        else StartRange(earliest=waits.earliest, latest=waits.latest, coverage=waits.coverage),
     )
 
 
 def _spec_body(sent: RunBody) -> dict[str, Any]:
     """Return the fields of a Simulation's spec, without those that the caller left out."""
-    queue = None if sent.queue is False else "default" if sent.queue is True else sent.queue
+    queue = DEFAULT_QUEUE if sent.queue is True else sent.queue or None
     given = {
         "cluster": sent.cluster,
         "params": sent.params,

@@ -28,6 +28,7 @@ from labfleet.resources.kinds import KINDS
 PREFIX = "#/components/schemas/"
 EXAMPLES = Path(__file__).parent / "examples.json"
 TAGS = {
+    "history": "Past runs: what was asked, given and really used, kept longer than the objects.",
     "seeds": "Routes under the names of earlier systems, for clients that were written for those.",
     "system": "The server itself: this document, health, metrics, the event stream.",
     "tokens": "Who may use the API.",
@@ -44,7 +45,7 @@ _FRIENDLY = {
 def document(app: Litestar, routes: Mapping[str, Route]) -> dict[str, Any]:
     """Return the whole document as plain values; `routes` by their names."""
     paths: dict[str, Any] = app.openapi_schema.to_schema()
-    types = {t for r in routes.values() for t in (_body(r), r.reply) if _named(t)}
+    types = {t for r in routes.values() for t in (_body(r), _one(r.reply)) if _named(t)}
     ordered = sorted(types, key=_name)
     _, components = msgspec.json.schema_components(
         [*ordered, Problem], ref_template=PREFIX + "{name}"
@@ -176,6 +177,11 @@ def _schema(kind: Any) -> dict[str, Any]:
     if kind is str:
         return {"type": "string"}
     return {"type": "object"}
+
+
+def _one(reply: Any) -> Any:
+    """Return what a reply is, or what each of it is when it is a list."""
+    return get_args(reply)[0] if get_origin(reply) is list else reply
 
 
 def _named(kind: Any) -> bool:

@@ -28,7 +28,10 @@ def said(route: Route, status: int) -> str:
     if status >= HTTPStatus.BAD_REQUEST:
         return f"Not now: {HTTPStatus(status).phrase.lower()}; the body says why."
     if get_origin(route.reply) is list:
-        return f"All {KINDS[get_args(route.reply)[0].__name__].plural} that were asked for."
+        row = KINDS.get(get_args(route.reply)[0].__name__)
+        if row is not None:
+            return f"All {row.plural} that were asked for."
+        return f"A list. {_first_sentence(descriptions.about(get_args(route.reply)[0]))}"
     name = route.reply.__name__ if isinstance(route.reply, type) else ""
     if name in KINDS:
         word, many = name.lower(), KINDS[name].plural

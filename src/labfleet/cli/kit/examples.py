@@ -111,6 +111,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "idle": ("labfleet idle", "labfleet idle disable w-1"),
     "idle enable": ("labfleet idle enable w-1 w-2",),
     "idle disable": ("labfleet idle disable w-1",),
+    "history": (
+        "labfleet history --family waku",
+        "labfleet history --kind WorkerBoot --limit 200 -o csv",
+    ),
+    "history export": ("labfleet history export --write runs.csv",),
+    "history import": ("labfleet history import runs.csv",),
     "token": (
         "labfleet token create --role user --owner ada --expires 30d --write ada.token",
         "labfleet token list",

@@ -1,5 +1,6 @@
 """May a run start on a cluster now? By chance, by sums of bounds, or by declared costs.
 
-Start at `chance`: the three rules. `load` is what the live runs take, `needs` what a request counts
-for, `judge` what a decider keeps of both.
+Start at `chance`: the three rules. They read a cluster's resident `load`, which adds up the `draws`
+of its live runs. `needs` says what a request counts for, `exploring` how far a prediction is
+believed, `tightening` what realised overload changes, `judge` what a decider keeps of all that.
 """

@@ -19,7 +19,7 @@ from labfleet.decisions.admission.load import Load, Need, Vector
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage, vector
 from labfleet.resources.decision import Decision, Rule, Verdict
 
-EPSILON = 0.0025
+EPSILON = 0.002
 """How large the chance of exceeding a target may be, unless a cluster says otherwise."""
 
 _PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
@@ -37,6 +37,15 @@ _KINDS = {
 def risk(load: Load, drawn: Draws, target: Amounts) -> float:
     """Return the chance that the load with a run exceeds the target in any dimension."""
     return _count(load.drawn + drawn, target) / DRAWS
+
+
+def fits(
+    cost: Vector, held: Vector, total: Draws, *, target: Amounts, rule: Rule, epsilon: float
+) -> bool:
+    """Tell whether the rule lets a run in; `total` are the load's outcomes with the run's."""
+    if _short(cost, held, target, rule):
+        return False
+    return rule is not Rule.CHANCE or _count(total, target) / DRAWS <= epsilon
 
 
 def admit(
@@ -134,7 +143,7 @@ def _lacking(total: Draws, cost: Amounts, target: Amounts, epsilon: float) -> tu
     With as much less in each named dimension the rule approves. `free` is what remains of
     `wanted`, the run's bound, after that lack.
     """
-    spare = int(epsilon * DRAWS)
+    spare = int(epsilon * DRAWS + 1e-9)
     over = total - _limits(target)
     # The outcomes that exceed by least must come within; the worst `spare` may stay above.
     worst = (over / np.maximum(1, _limits(target))).max(axis=0)
@@ -154,6 +163,6 @@ def _alone(
     """Return what the run lacks where nothing else runs."""
     nothing = (0,) * len(DIMENSIONS)
     short = _short(vector(cost), nothing, target, rule)
-    if rule is Rule.CHANCE and _count(drawn, target) > epsilon * DRAWS:
+    if rule is Rule.CHANCE and _count(drawn, target) / DRAWS > epsilon:
         return (*_lacking(drawn, cost, target, epsilon), *short)
     return short

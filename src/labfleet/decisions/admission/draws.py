@@ -25,7 +25,7 @@ Draws = NDArray[np.int64]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _COUNTER = np.arange(1, DRAWS + 1, dtype=np.uint64) * _STEP
-_GRID = (np.arange(DRAWS) + 0.5) / DRAWS
+_GRID = np.arange(1, DRAWS + 1) / DRAWS
 _UPPER = np.clip(np.searchsorted(LEVELS, _GRID, side="left"), 1, len(LEVELS) - 1)
 _SHARE = (_GRID - np.asarray(LEVELS)[_UPPER - 1]) / np.diff(LEVELS)[_UPPER - 1]
 
@@ -56,7 +56,8 @@ def _quantiles(spread: tuple[float, ...]) -> Draws:
     at = np.asarray(spread)
     low = at[_UPPER - 1]
     between = low + (at[_UPPER] - low) * _SHARE
-    whole: Draws = np.minimum(np.ceil(between), MOST).astype(np.int64)
+    # Interpolation may end a hair above a whole number; that is not a unit more.
+    whole: Draws = np.minimum(np.ceil(between - 1e-6), MOST).astype(np.int64)
     return whole
 
 

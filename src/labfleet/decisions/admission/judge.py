@@ -7,21 +7,24 @@ numpy, so it is imported when the first request is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from labfleet.decisions.admission import chance, needs
 from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.decisions.admission.targets import targets
+from labfleet.decisions.admission.tightening import in_force
 from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
+from labfleet.resources.amounts import DIMENSIONS
 from labfleet.resources.cluster import Cluster
-from labfleet.resources.decision import Decision
-from labfleet.resources.history import RunKind
+from labfleet.resources.decision import Decision, Rule
+from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
-from labfleet.resources.simulation import HOLDING, Simulation, SimulationSpec, family_of
+from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationSpec, family_of
 
 MOST_SECONDS = 7 * 24 * 3600
 """No approval lasts longer, whatever was learned: what `duration_seconds` may say at most."""
@@ -60,11 +63,28 @@ class Judge:
         found = self.loads.get(refs.cluster_of(run).key.path)
         if found is None:
             return
-        wanted = held(run)
-        if wanted is None:
+        wanted, held = self.wanted(run), run.status.reservation
+        if wanted is None or held is None or run.status.phase not in HOLDING:
             found.remove(run.metadata.uid)
-        else:
-            found.add(run.metadata.uid, wanted)
+            return
+        found.add(run.metadata.uid, wanted, since=held.start.timestamp())
+        if run.status.used:
+            found.observe(run.metadata.uid, _peaks(run.status.used))
+
+    def wanted(self, run: Simulation) -> Need | None:
+        """Return what a stored run counts for, from its record alone; None when it is over."""
+        status = run.status
+        if status.phase not in OPEN or status.decision is None:
+            return None
+        amounts = status.decision.requested
+        if status.reservation is not None:
+            amounts = status.reservation.amounts
+        return need(status.prediction, needs.stated(run.spec), amounts)
+
+    def in_force(self, cluster: Cluster) -> tuple[Rule, float]:
+        """Return the rule and the share of time above targets that hold for a cluster now."""
+        allowed = cluster.spec.overload_percent / 100
+        return in_force(cluster.spec.rule, allowed, cluster.status.overload)
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
@@ -89,7 +109,7 @@ class Judge:
     ) -> Judged:
         """Return whether a run may start on the cluster now; `live` are its live runs."""
         said = needs.stated(spec)
-        parameters = history.typed(spec.params)
+        parameters = history.compared(spec.params)
         family = family_of(spec)
         prediction = learner.predict(
             RunKind.SIMULATION,
@@ -100,18 +120,22 @@ class Judge:
             coverage=cluster.spec.coverage_percent / 100,
             owner=spec.owner,
         )
+        load = self.load(cluster, live)
+        load.advance(now.timestamp())
         prediction = needs.judged(prediction, cluster.spec, said)
+        prediction = believed(prediction, load.living(family))
         default, sentence = needs.default_of(cluster.spec, family, parameters)
         wanted = need(prediction, said, default)
+        rule, epsilon = self.in_force(cluster)
         decision = chance.admit(
             wanted,
             draws(uid, wanted.spreads),
-            load=self.load(cluster, live),
+            load=load,
             cluster=cluster.name,
             target=targets(cluster.spec),
             now=now,
-            rule=cluster.spec.rule,
-            epsilon=cluster.spec.overload_percent / 100,
+            rule=rule,
+            epsilon=epsilon,
             revision=revision,
         )
         known = {each.resource for each in prediction.forecasts} | set(said)
@@ -121,13 +145,10 @@ class Judge:
         return Judged(decision, prediction, wanted, _seconds(spec, prediction), tuple(evidence))
 
 
-def held(run: Simulation) -> Need | None:
-    """Return what a run counts for, from its record alone; None when it holds nothing."""
-    reservation = run.status.reservation
-    if reservation is None or run.status.phase not in HOLDING:
-        return None
-    said = needs.stated(run.spec)
-    return need(run.status.prediction, said, reservation.amounts)
+def _peaks(used: Mapping[str, Use]) -> dict[str, float]:
+    """Return the peaks of what a run has used so far, by dimension of a cluster."""
+    found = {name: history.peak(used, name) for name in DIMENSIONS}
+    return {name: peak for name, peak in found.items() if peak is not None}
 
 
 def _seconds(spec: SimulationSpec, prediction: Prediction) -> int | None:

@@ -7,6 +7,7 @@ exactly the one that is built anew from the live runs, in any order. Nothing gro
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import add, sub
@@ -18,6 +19,8 @@ from labfleet.resources.amounts import DIMENSIONS, MOST, Amounts, of_vector, vec
 from labfleet.resources.prediction import Prediction
 
 Vector = tuple[int, ...]
+SPARE = 64
+"""So many ends of waiting may be kept for nobody before they are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,15 @@ class Need:
     spreads: For each of TARGETED, quantiles of what it takes while it runs, or one number.
     bounds: Upper bound in each dimension; plainly what it needs where nothing is predicted.
     declared: What it or the cluster's default declares.
+    family: Which runs it is like; those of a family that live are counted.
+    later: Age in seconds, place in TARGETED and spread from that age on, the youngest first.
     """
 
     spreads: tuple[tuple[float, ...], ...]
     bounds: Amounts
     declared: Amounts
+    family: str = ""
+    later: tuple[tuple[float, int, tuple[float, ...]], ...] = ()
 
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
@@ -41,19 +48,28 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
     predicted nor stated is unknown and therefore costs the cluster's `default`, never nothing.
     """
     stated = {name: _whole(declared.get(name, getattr(default, name))) for name in DIMENSIONS}
-    bounds, spreads = dict(stated), []
-    for name in DIMENSIONS:
-        found = prediction.of(name) if prediction is not None else None
-        if found is not None:
-            bounds[name] = _whole(found.bound)
-        if name in TARGETED:
-            spread = found.spread if found is not None else ()
-            spreads.append((name, spread or (float(bounds[name]),)))
-    rows = dict(spreads)
+    told = {
+        name: found
+        for name in DIMENSIONS
+        if prediction is not None and (found := prediction.of(name)) is not None
+    }
+    bounds = stated | {name: _whole(found.bound) for name, found in told.items()}
+    drawn = {name: found for name, found in told.items() if found.spread}
     return Need(
-        spreads=tuple(rows[name] for name in TARGETED),
+        spreads=tuple(
+            drawn[name].spread if name in drawn else (float(bounds[name]),) for name in TARGETED
+        ),
         bounds=Amounts(**bounds),
         declared=Amounts(**stated),
+        family=prediction.family if prediction is not None else "",
+        later=tuple(
+            sorted(
+                (each.after_seconds, place, each.spread)
+                for place, name in enumerate(TARGETED)
+                if name in drawn
+                for each in drawn[name].later
+            )
+        ),
     )
 
 
@@ -67,6 +83,11 @@ class _Live:
     drawn: Draws
     bounds: Vector
     declared: Vector
+    family: str
+    spreads: tuple[tuple[float, ...], ...]
+    later: tuple[tuple[float, int, tuple[float, ...]], ...]
+    since: float
+    seen: Vector = (0,) * len(DIMENSIONS)
 
 
 class Load:
@@ -77,6 +98,8 @@ class Load:
         self._bounds: Vector = (0,) * len(DIMENSIONS)
         self._declared: Vector = self._bounds
         self._live: dict[str, _Live] = {}
+        self._families: dict[str, int] = {}
+        self._due: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
         """Return how many runs live."""
@@ -85,6 +108,10 @@ class Load:
     def __contains__(self, uid: str) -> bool:
         """Return whether a run of this uid lives."""
         return uid in self._live
+
+    def living(self, family: str) -> int:
+        """Return how many runs of a family live."""
+        return self._families.get(family, 0)
 
     @property
     def bounds(self) -> Amounts:
@@ -96,10 +123,22 @@ class Load:
         """The sum of max(observed so far, declared) in each dimension."""
         return of_vector(self._declared)
 
-    def add(self, uid: str, wanted: Need, peaks: Mapping[str, float] | None = None) -> None:
-        """Count a run that lives, with its peaks so far; nothing changes when it is known.
+    def taken(self, uid: str) -> tuple[Draws, Vector, Vector] | None:
+        """Return what a live run takes: outcomes, bounds, declared; None for another one."""
+        live = self._live.get(uid)
+        return None if live is None else (live.drawn, live.bounds, live.declared)
 
-        A rebuilt load is an add of each live run.
+    def add(
+        self,
+        uid: str,
+        wanted: Need,
+        peaks: Mapping[str, float] | None = None,
+        *,
+        since: float = 0.0,
+    ) -> None:
+        """Count a run that lives since some second, with its peaks so far; once for each uid.
+
+        A rebuilt load is an add of each live run, and `advance` to now.
         """
         if uid in self._live:
             return
@@ -107,17 +146,31 @@ class Load:
             drawn=draws(uid, wanted.spreads),
             bounds=vector(wanted.bounds),
             declared=vector(wanted.declared),
+            family=wanted.family,
+            spreads=wanted.spreads,
+            later=wanted.later,
+            since=since,
         )
         self._live[uid] = live
+        self._families[live.family] = self.living(live.family) + 1
         self._count(live, 1)
+        self._await(uid, live)
         if peaks:
             self.observe(uid, peaks)
 
     def remove(self, uid: str) -> None:
         """Forget a run that ended; nothing changes when it is unknown."""
         live = self._live.pop(uid, None)
-        if live is not None:
-            self._count(live, -1)
+        if live is None:
+            return
+        self._count(live, -1)
+        left = self._families.pop(live.family) - 1
+        if left:
+            self._families[live.family] = left
+        # Ends of waiting that no run waits for any more are dropped when they are the most.
+        if len(self._due) > 2 * len(self._live) + SPARE:
+            self._due = [each for each in self._due if each[1] in self._live]
+            heapq.heapify(self._due)
 
     def observe(self, uid: str, peaks: Mapping[str, float]) -> None:
         """Raise a live run to its peaks so far, in base units by dimension.
@@ -130,11 +183,37 @@ class Load:
             return
         seen = tuple(_whole(peaks.get(name, 0)) for name in DIMENSIONS)
         self._count(live, -1)
-        rows = np.array([_whole(peaks.get(name, 0)) for name in TARGETED], dtype=np.int64)
-        live.drawn = np.maximum(live.drawn, rows[:, None])
-        live.bounds = tuple(map(max, live.bounds, seen))
-        live.declared = tuple(map(max, live.declared, seen))
+        live.seen = tuple(map(max, live.seen, seen))
+        live.drawn = np.maximum(live.drawn, _rows(live.seen))
+        live.bounds = tuple(map(max, live.bounds, live.seen))
+        live.declared = tuple(map(max, live.declared, live.seen))
         self._count(live, 1)
+
+    def advance(self, now: float) -> None:
+        """Draw anew the runs that have lived so long that another spread holds for them.
+
+        `now` is of the clock of `since`. Each run is drawn anew at most once for each of its
+        later spreads, whatever the number of calls.
+        """
+        while self._due and self._due[0][0] <= now:
+            _, uid = heapq.heappop(self._due)
+            live = self._live.get(uid)
+            if live is None:
+                continue
+            spreads = list(live.spreads)
+            while live.later and live.since + live.later[0][0] <= now:
+                _, place, spread = live.later[0]
+                live.later = live.later[1:]
+                spreads[place] = spread
+            live.spreads = tuple(spreads)
+            self._count(live, -1)
+            live.drawn = np.maximum(draws(uid, live.spreads), _rows(live.seen))
+            self._count(live, 1)
+            self._await(uid, live)
+
+    def _await(self, uid: str, live: _Live) -> None:
+        if live.later:
+            heapq.heappush(self._due, (live.since + live.later[0][0], uid))
 
     def _count(self, live: _Live, sign: int) -> None:
         change = add if sign > 0 else sub
@@ -144,3 +223,8 @@ class Load:
             self.drawn += live.drawn
         else:
             self.drawn -= live.drawn
+
+
+def _rows(seen: Vector) -> Draws:
+    """Return the peaks of TARGETED as a column beside outcomes."""
+    return np.array([[seen[DIMENSIONS.index(name)]] for name in TARGETED], dtype=np.int64)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import exp
 
+from labfleet.resources.cluster import Overload
 from labfleet.resources.decision import Rule
-from labfleet.resources.meta import Record
 
 MEMORY_SECONDS = 30 * 86400.0
 """Over which time the realised share is told; what is older fades out."""
@@ -19,25 +19,7 @@ PATIENCE_SECONDS = 600.0
 """How long above the targets takes all that epsilon allows."""
 
 
-class Tightening(Record, frozen=True, kw_only=True):
-    """What became of the promise on one cluster; the beginning is a promise unbroken.
-
-    over_seconds: Time above a target, what is older than 30 days faded out.
-    seconds: Time looked at, faded likewise.
-    slack: What is left of epsilon, as a share of it: 1 all, 0 nothing, -1 at the least.
-    """
-
-    over_seconds: float = 0.0
-    seconds: float = 0.0
-    slack: float = 1.0
-
-    @property
-    def realised(self) -> float | None:
-        """The share of time above a target; None before anything was looked at."""
-        return self.over_seconds / self.seconds if self.seconds > 0 else None
-
-
-def after(before: Tightening, *, over: bool, seconds: float, epsilon: float) -> Tightening:
+def after(before: Overload, *, over: bool, seconds: float, epsilon: float) -> Overload:
     """Return the record after so many seconds above a target or within all of them.
 
     Time that nobody looked at is not told here: it is neither over nor within.
@@ -46,14 +28,14 @@ def after(before: Tightening, *, over: bool, seconds: float, epsilon: float) -> 
         return before
     kept = exp(-seconds / MEMORY_SECONDS)
     gain = seconds * (epsilon - over) / PATIENCE_SECONDS
-    return Tightening(
+    return Overload(
         over_seconds=before.over_seconds * kept + (seconds if over else 0.0),
         seconds=before.seconds * kept + seconds,
         slack=min(1.0, max(-1.0, before.slack + gain)),
     )
 
 
-def in_force(rule: Rule, epsilon: float, found: Tightening) -> tuple[Rule, float]:
+def in_force(rule: Rule, epsilon: float, found: Overload) -> tuple[Rule, float]:
     """Return the rule and the epsilon to decide by now."""
     if rule is not Rule.CHANCE or found.slack >= 1:
         return rule, epsilon

@@ -6,21 +6,29 @@ outlier may lift a bound.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from labfleet.decisions.prediction import wording
-from labfleet.decisions.prediction.pool import Pools
-from labfleet.decisions.prediction.quantiles import conformal
+from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.rules import Rule
-from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RunKind
-from labfleet.resources.prediction import LEVELS, Evidence, Forecast
+from labfleet.resources.prediction import (
+    LEVELS,
+    Evidence,
+    Forecast,
+    Later,
+    Recommendation,
+)
 
-ENOUGH = 20
-"""First runs of other families from which on they say something about a new family."""
 SAME = 1e-6
 """Distance below which two runs asked for the same; ages are what is left of it."""
+BEFORE_A_LEADER = 0.95
+"""Coverage of the bound that is recommended as long as no rule leads."""
 NAMED = 5
 """Names of runs that a forecast gives."""
 
@@ -45,43 +53,56 @@ def of_family(
 ) -> Forecast:  # fmt: skip
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
-    top = min(now.top, limit(series, declared))
-    exact = query.far[now.closest[0]] < SAME
-    slots = now.closest[:NAMED].tolist()
+    ages, later = series.later()
+    ratio = series.bound_ratio(now.row, coverage)
+    exact = query.far[now.near.slots[0]] < SAME
+    slots = now.near.slots[:NAMED].tolist()
     if now.rule is Rule.LARGEST and series.largest_slot not in slots:
         slots = [series.largest_slot, *slots[: NAMED - 1]]
-    ratio = series.bound_ratio(now.row, coverage)
     return _forecast(
         series.resource,
-        now.peak * np.append(series.spread(now.row), (series.middle(now.row), ratio)),
-        top,
+        now.peak * _ratios(series, now.row),
+        now.peak * series.middle(now.row),
+        now.peak * ratio,
+        top=min(now.top, limit(series, declared)),
         coverage=coverage,
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
-        runs=tuple(window.names[slot] for slot in slots),
-        sentence=wording.of_family(family, now.rule, series.count, ratio, exact=exact),
+        runs=tuple([window.names[slot] for slot in slots]),
+        known=series.count,
+        ages=ages,
+        later=now.peak * later,
+        sentence=wording.of_family(
+            _runs(family, series), now.rule, series.count, ratio, exact=exact
+        ),
     )
+
+
+def _ratios(series: Series, row: int) -> Floats:
+    """Return the ratios at LEVELS: of a duration each run once, else as they are met running."""
+    return series.plain(row) if series.resource == "duration_seconds" else series.spread(row)
 
 
 def of_kind(
     kind: RunKind, resource: str, pools: Pools | None, declared: float | None, coverage: float
 ) -> Forecast | None:
     """Return what the first runs of other families say; else what is declared; else None."""
-    if pools is not None:
-        row, scale = Pools.PEAK, 1.0
-        if declared is not None:
-            row, scale = Pools.SHARE, declared + SHIFT[resource]
+    row, scale, shift = Firsts.PEAK, 1.0, 0.0
+    if declared is not None:
+        row, scale, shift = Firsts.SHARE, float(declared), SHIFT[resource]
+    upper = None if pools is None else pools.firsts.bound(row, coverage)
+    if pools is not None and upper is not None:
         ordered = pools.firsts.ordered(row)
-        if len(ordered) >= ENOUGH:
-            ratio = conformal(ordered, coverage)[0]
-            return _forecast(
-                resource,
-                scale * np.append(pools.firsts.spread(row), (ordered[len(ordered) // 2], ratio)),
-                float("inf") if declared is None else scale,
-                coverage=coverage,
-                evidence=Evidence.KIND,
-                runs=(),
-                sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
-            )
+        return _forecast(
+            resource,
+            scale * pools.firsts.spread(row) + shift,
+            scale * ordered[len(ordered) // 2] + shift,
+            scale * upper + shift,
+            top=float("inf") if declared is None else scale + shift,
+            coverage=coverage,
+            evidence=Evidence.KIND,
+            runs=(),
+            sentence=wording.of_kind(kind, len(ordered), declared=declared is not None),
+        )
     if declared is None:
         return None
     value = float(declared)
@@ -91,18 +112,73 @@ def of_kind(
     )  # fmt: skip
 
 
+def recommendation(family: str, window: Window, series: Series, query: Query) -> Recommendation:
+    """Return the size that wastes least, by the bound as long as nothing leads."""
+    best = series.sizing.best()
+    if best is None:
+        now = series.guess(query)
+        size, missed, slots = bound(series, now, None, BEFORE_A_LEADER), None, now.near.slots
+        sentence = wording.no_leader(_runs(family, series))
+    else:
+        rule, margin, missed = best
+        near = series.near(query)
+        slots = near.slots
+        size = min(
+            series.made_by(rule, query, near) * margin, OUTLIER * series.largest * query.reach
+        )
+        sentence = wording.leader(_runs(family, series), rule, series.count, margin, missed)
+    return Recommendation(
+        resource=series.resource,
+        size=max(0.0, size - SHIFT[series.resource]),
+        missed=missed,
+        runs=tuple(window.names[slot] for slot in slots[:NAMED].tolist()),
+        sentence=sentence,
+    )
+
+
 def _forecast(
-    resource: str, shifted: Floats, top: float, *,
-    coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+    resource: str, spread: Floats, middle: float, upper: float, *,
+    top: float, coverage: float, evidence: Evidence, runs: tuple[str, ...], sentence: str,
+    known: int = 0, ages: Sequence[float] = (), later: Floats | None = None,
 ) -> Forecast:  # fmt: skip
-    """Return a forecast; `shifted` holds the peaks at LEVELS, then the middle and the bound."""
+    """Return a forecast of shifted peaks: those at LEVELS, the middle one and the bound."""
+    shift = SHIFT[resource]
     # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
-    shifted[len(LEVELS) - 1] = max(shifted[len(LEVELS) - 1], shifted[-1])
-    np.minimum(shifted, top, out=shifted)
-    shifted -= SHIFT[resource]
-    np.maximum(shifted, 0.0, out=shifted)
-    *spread, expected, upper = shifted.tolist()
+    spread[-1] = max(spread[-1], upper)
+    upper = max(0.0, min(upper, top) - shift)
     return Forecast(
-        resource=resource, expected=min(expected, upper), bound=upper, coverage=coverage,
-        evidence=evidence, spread=tuple(spread), runs=runs, sentence=sentence,
-    )  # fmt: skip
+        resource=resource,
+        expected=min(upper, max(0.0, middle - shift)),
+        bound=upper,
+        coverage=coverage,
+        evidence=evidence,
+        spread=tuple(_plain(spread, top, shift)),
+        later=tuple(
+            [
+                Later(after_seconds=age, spread=tuple(row))
+                for age, row in zip(ages, _plain(later, top, shift), strict=True)
+            ]
+            if later is not None and ages
+            else ()
+        ),
+        runs=runs,
+        known=known,
+        sentence=sentence,
+    )
+
+
+def _plain(peaks: Floats, top: float, shift: float) -> list[Any]:
+    """Return shifted peaks, in a row or in rows, as amounts none of which is above `top`.
+
+    Admission counts in whole units; more digits would only make every stored run larger.
+    """
+    peaks -= shift
+    plain = peaks.round(2)
+    np.minimum(plain, top - shift, out=plain)
+    np.maximum(plain, 0.0, out=plain)
+    found: list[Any] = plain.tolist()
+    return found
+
+
+def _runs(family: str, series: Series) -> str:
+    return wording.runs_of(family, series.count, reported=not series.lends)

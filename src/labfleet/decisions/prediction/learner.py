@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
-import numpy as np
-
-from labfleet.decisions.prediction.forecasts import bound, of_family, of_kind
+from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
-from labfleet.decisions.prediction.series import SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import SHIFT, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
-from labfleet.resources.prediction import Achieved, Prediction
+from labfleet.resources.prediction import Achieved, Prediction, Recommendation
 
-FAMILIES = 2000
+FAMILIES = 1000
 """Families kept; the one that learned longest ago makes room for a new one."""
 MEMORY_BUMP = 1.2
 """A run that was killed for want of memory needed at least this many times what it had."""
+CENSORED_AT = STATED.index(0.95)
+"""A run that was cut off below the bound of this coverage says nothing new."""
+GREATEST = 1e15
+"""A peak above this is taken for this."""
 COUNTED = 2000
 """Runs after which earlier ones count half in what was achieved."""
 
@@ -76,28 +79,11 @@ class Learner:
         self.version = kept.place
         run = kept.run
         reported = run.source is Source.REPORTED and not self.trusts_reports
+        if reported and not run.owner:
+            return
         key = (run.kind, run.namespace, run.family, run.owner if reported else "")
-        peaks = {name: peak for name in RESOURCES if (peak := used(run, name)) is not None}
         family = self._families.pop(key, None) or Family()
-        query = family.window.query(run.parameters) if len(family.window) else None
-        judged: dict[str, _Judged] = {}
-        for name, peak in peaks.items():
-            found = self._judge(run, family, query, name, max(peak, 0.0) + SHIFT[name])
-            if found is not None:
-                judged[name] = found
-        if judged:
-            slot = family.window.add(
-                run.parameters, run.name or run.uid, run.duration_seconds or 0.0
-            )
-            for name in judged:
-                if name not in family.series:
-                    pools = self._lent(run.kind, name)
-                    family.series[name] = Series(name, family.window, pools)
-            for name, series in family.series.items():
-                if name in judged:
-                    series.put(slot, judged[name].peak, judged[name].ratios)
-                else:
-                    series.skip(slot)
+        self._learn(run, family, lends=not reported)
         if len(family.window):
             self._families[key] = family
             if len(self._families) > FAMILIES:
@@ -119,7 +105,7 @@ class Learner:
         queries: dict[int, Query] = {}
         forecasts = []
         for name in RESOURCES:
-            limit = declared.get(name)
+            given = declared.get(name)
             for each in (ours, theirs):
                 if each is not None and (series := each.known(name)) is not None:
                     query = queries.get(id(each))
@@ -127,15 +113,31 @@ class Learner:
                         query = queries[id(each)] = each.window.query(parameters)
                     forecasts.append(
                         of_family(
-                            family, each.window, series, query, declared=limit, coverage=coverage
+                            family, each.window, series, query, declared=given, coverage=coverage
                         )
                     )
                     break
             else:
-                found = of_kind(kind, name, self._pools.get((kind, name)), limit, coverage)
+                found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
                 if found is not None:
                     forecasts.append(found)
         return Prediction(family=family, forecasts=tuple(forecasts), version=self.version)
+
+    def recommend(
+        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
+        resource: str, *, owner: str = "",
+    ) -> Recommendation | None:  # fmt: skip
+        """Return what a run should be given so that least is wasted; None when nothing is known.
+
+        This is about cost, not about a promise: `predict` has the bound that keeps one.
+        """
+        for holder in ("", owner):
+            found = self._families.get((kind, namespace, family, holder))
+            series = None if found is None else found.known(resource)
+            if found is not None and series is not None:
+                query = found.window.query(parameters)
+                return recommendation(family, found.window, series, query)
+        return None
 
     def achieved(self) -> tuple[Achieved, ...]:
         """Return, by kind, resource and stated coverage, which share of bounds really held.
@@ -158,38 +160,72 @@ class Learner:
             found = self._pools[kind, resource] = Pools()
         return found
 
+    def _learn(self, run: Run, family: Family, *, lends: bool) -> None:
+        """Judge what a run used by what was known before, then keep it."""
+        query = family.window.query(run.parameters) if len(family.window) else None
+        judged: dict[str, _Judged] = {}
+        for name in RESOURCES:
+            peak = used(run, name)
+            if peak is not None and isfinite(peak):
+                peak = min(max(peak, 0.0), GREATEST)
+                found = self._judge(run, family, query, name, peak, lends=lends)
+                if found is not None:
+                    judged[name] = found
+        if not judged:
+            return
+        slot = family.window.add(run.parameters, run.name or run.uid, _seconds(run))
+        for name in judged:
+            if name not in family.series:
+                pools = self._lent(run.kind, name)
+                family.series[name] = Series(name, family.window, pools, lends=lends)
+        for name, series in family.series.items():
+            if name in judged:
+                new = judged[name]
+                series.put(slot, new.peak, new.ratios, cut_off=bool(run.censored))
+            else:
+                series.skip(slot)
+
     def _judge(
-        self, run: Run, family: Family, query: Query | None, name: str, peak: float
+        self, run: Run, family: Family, query: Query | None, name: str, peak: float, *, lends: bool
     ) -> _Judged | None:
         """Return what is to be kept of a peak; None when a cut-off run says nothing new."""
-        shift = SHIFT[name]
-        seconds = run.duration_seconds or 0.0
         given = run.allocation.get(name)
-        series = family.known(name)
         if run.censored and name == "memory_mib" and "oom" in run.censored.lower():
-            peak = max(peak, (given or 0) + shift) * MEMORY_BUMP
+            peak = max(peak, given or 0.0) * MEMORY_BUMP
+        shift = SHIFT[name]
+        peak += shift
+        seconds = _seconds(run)
+        series = family.known(name)
         if series is None or query is None:
             if run.censored and (given is None or peak <= given + shift):
                 return None
-            if not run.censored:
-                share = peak / (given + shift) if given else float("nan")
-                self._lent(run.kind, name).firsts.add(np.array([share, peak]), seconds)
+            if lends and not run.censored:
+                share = (peak - shift) / given if given else None
+                self._lent(run.kind, name).firsts.learn(share, peak, seconds)
             return _Judged(peak, None)
         now = series.guess(query)
-        if run.censored and peak <= now.peak * series.bound_ratio(now.row, 0.95):
+        bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]
+        if run.censored and peak <= bounds[CENSORED_AT]:
             return None
-        self._count(run, series, now, peak)
-        ratios = series.judge(query, peak, seconds, cut_off=bool(run.censored))
+        if lends:
+            top = min(now.top, limit(series, given))
+            self._count(run.kind, name, [peak <= min(bound, top) for bound in bounds])
+        missed = [peak > bound for bound in bounds]
+        ratios = series.judge(query, now, peak, seconds, missed, cut_off=bool(run.censored))
         return _Judged(peak, ratios)
 
-    def _count(self, run: Run, series: Series, now: Guess, peak: float) -> None:
-        """Count whether the bounds held that the run would have had."""
-        name = series.resource
-        given = run.allocation.get(name)
-        rows = self._achieved.setdefault((run.kind, name), [[0.0, 0.0] for _ in STATED])
-        for stated, counts in zip(STATED, rows, strict=True):
+    def _count(self, kind: RunKind, name: str, held: list[bool]) -> None:
+        """Count whether the bounds at STATED held that a run would have had."""
+        rows = self._achieved.setdefault((kind, name), [[0.0, 0.0] for _ in STATED])
+        for within, counts in zip(held, rows, strict=True):
             if counts[0] >= COUNTED:
                 counts[0] /= 2
                 counts[1] /= 2
             counts[0] += 1
-            counts[1] += peak <= bound(series, now, given, stated)
+            counts[1] += within
+
+
+def _seconds(run: Run) -> float:
+    """Return how long a run took; 0 where nobody knows."""
+    found = run.duration_seconds
+    return min(max(found, 0.0), GREATEST) if found is not None and isfinite(found) else 0.0

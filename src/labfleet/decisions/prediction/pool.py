@@ -6,14 +6,14 @@ second run do. So the ratios (peak over guess) of every family are kept by how m
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from statistics import NormalDist
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
+from labfleet.decisions.prediction.quantiles import LEVEL_ROW, STATED, Adaptive, conformal, weighted
 from labfleet.decisions.prediction.rules import RULES
 from labfleet.decisions.prediction.window import Floats
-from labfleet.resources.prediction import LEVELS
 
 BUCKETS = (1, 2, 3, 5, 10, 20, 50)
 """Least count of runs of each bucket; the last one has no end."""
@@ -23,14 +23,15 @@ TRUSTED = 40
 """Runs from which on a bucket is taken as it is, without the assumed ones."""
 ASSUMED = (0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2)
 """Spread of the logarithm of ratios that is assumed of a bucket before anything is known."""
+ENOUGH = 20
+"""First runs of other families from which on they say something about a new family."""
 CHOSEN = RULES
 """The row of ratios of the rule that each family chose for itself."""
-LEVEL_ROW = np.array(LEVELS)
 
 
 def bucket(count: int) -> int:
     """Return the number of the bucket for a count of runs, at least 1."""
-    return sum(1 for least in BUCKETS if count >= least) - 1
+    return bisect_right(BUCKETS, count) - 1
 
 
 class Pool:
@@ -44,7 +45,7 @@ class Pool:
         self._assumed = np.zeros(0) if assumed is None else assumed
         self._shown = (self._figures[:, :0], self._seconds[:0])
         self._shown_at = 0
-        self._made: dict[int, tuple[Floats, Floats]] = {}
+        self._made: dict[int, tuple[list[float], Floats]] = {}
 
     def add(self, figures: Floats, seconds: float) -> None:
         """Take in one run's figures, one a row; nan is unknown."""
@@ -64,7 +65,7 @@ class Pool:
         """The figures that are counted by now, one column a run."""
         return self._shown[0]
 
-    def ordered(self, row: int) -> Floats:
+    def ordered(self, row: int) -> list[float]:
         """Return the known figures of a row, smallest first."""
         return self._sorted(row)[0]
 
@@ -72,7 +73,7 @@ class Pool:
         """Return the figures of a row at LEVELS, each weighed by how long its run took."""
         return self._sorted(row)[1]
 
-    def _sorted(self, row: int) -> tuple[Floats, Floats]:
+    def _sorted(self, row: int) -> tuple[list[float], Floats]:
         made = self._made.get(row)
         if made is None:
             figures, seconds = self._shown[0][row], self._shown[1]
@@ -84,7 +85,7 @@ class Pool:
                 seconds = np.concatenate((seconds, np.full(len(self._assumed), middle)))
                 figures = np.concatenate((figures, self._assumed))
             spread = weighted(figures, seconds, LEVEL_ROW) if len(figures) else figures
-            made = self._made[row] = (np.sort(figures), spread)
+            made = self._made[row] = (np.sort(figures).tolist(), spread)
         return made
 
 
@@ -115,22 +116,44 @@ class Bucket(Pool):
         """Return the ratio that a new run stays within at a stated level."""
         return conformal(self.ordered(row), self.adaptive.level(stated))[0]
 
-    def learn_misses(self, ratio: float, row: int) -> None:
-        """Follow how often the bound of a family of this bucket was missed."""
-        for number, stated in enumerate(STATED):
-            self.adaptive.learn(number, missed=ratio > self.bound(row, stated))
+
+class Firsts(Pool):
+    """The first runs of families: all that is known of a family that has none yet.
+
+    Row SHARE: peak as a share of what the run was given. Row PEAK: peak, shifted.
+    """
+
+    SHARE, PEAK = 0, 1
+
+    def __init__(self) -> None:
+        """Begin with nothing; a new family is compared with none then."""
+        super().__init__(2)
+        self.adaptive = (Adaptive(), Adaptive())
+
+    def bound(self, row: int, stated: float) -> float | None:
+        """Return what a first run stays within at a stated level; None when too few are known."""
+        ordered = self.ordered(row)
+        if len(ordered) < ENOUGH:
+            return None
+        return conformal(ordered, self.adaptive[row].level(stated))[0]
+
+    def learn(self, share: float | None, peak: float, seconds: float) -> None:
+        """Follow whether the bounds of a first run held, then take it in."""
+        for row, figure in ((self.SHARE, share), (self.PEAK, peak)):
+            for number, stated in enumerate(STATED if figure is not None else ()):
+                bound = self.bound(row, stated)
+                if bound is not None and figure is not None:
+                    self.adaptive[row].learn(number, missed=figure > bound)
+        self.add(np.array([np.nan if share is None else share, peak]), seconds)
 
 
 class Pools:
     """All that the families of one kind lend each other about one resource."""
 
-    SHARE, PEAK = 0, 1
-
     def __init__(self) -> None:
         """Begin with what is assumed."""
         self.buckets = [Bucket(number) for number in range(len(BUCKETS))]
-        self.firsts = Pool(2)
-        """First runs of families: peak as a share of what they were given, and shifted peak."""
+        self.firsts = Firsts()
 
     def at(self, count: int) -> Bucket:
         """Return the bucket of families with so many runs, at least 1."""

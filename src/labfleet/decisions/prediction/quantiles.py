@@ -7,12 +7,14 @@ for a higher level from then on, each bound that held for a slightly lower one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from math import ceil
+from collections.abc import Sequence
 
 import numpy as np
 
 from labfleet.decisions.prediction.window import Floats
+from labfleet.resources.prediction import LEVELS
 
+LEVEL_ROW = np.array(LEVELS)
 STATED = (0.5, 0.8, 0.9, 0.95, 0.99)
 """Levels whose misses are followed; others lie between two of them."""
 STEP = 0.2
@@ -48,16 +50,34 @@ class Adaptive:
         return 1.0 - min(1.0, allowed * (shares[0] + place * (shares[1] - shares[0])))
 
 
-def conformal(ordered: Floats, level: float) -> tuple[float, bool]:
+def conformal(ordered: Sequence[float], level: float) -> tuple[float, bool]:
     """Return the smallest ratio that a new one stays within at this level, and whether it is known.
 
-    With n ratios no level above n / (n + 1) is known: the largest ratio is returned with False.
+    The k-th of n ratios is passed by one new one in (n + 1 - k) of n + 1; between two of them it
+    is a straight line. No level above n / (n + 1) is known: the largest is returned with False.
     """
     count = len(ordered)
-    rank = ceil((count + 1) * level - 1e-9)
-    if rank > count:
-        return float(ordered[-1]), False
-    return float(ordered[max(rank, 1) - 1]), True
+    place = (count + 1) * level - 1.0
+    if place > count - 1:
+        return ordered[-1], False
+    if place <= 0:
+        return ordered[0], True
+    below = int(place)
+    low = ordered[below]
+    if below + 1 == count:
+        return low, True
+    return low + (place - below) * (ordered[below + 1] - low), True
+
+
+def evenly(ordered: Sequence[float]) -> Floats:
+    """Return the quantiles at LEVELS of values in their order, each counted once."""
+    last = len(ordered) - 1
+    found = np.empty(len(LEVELS))
+    for number, level in enumerate(LEVELS):
+        below = int(level * last)
+        above = min(last, below + 1)
+        found[number] = ordered[below] + (level * last - below) * (ordered[above] - ordered[below])
+    return found
 
 
 def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:
@@ -65,12 +85,13 @@ def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:
 
     Level 0 is the least value and level 1 the greatest; between two values it is a straight line.
     """
-    order = np.argsort(values, kind="stable")
+    order = values.argsort(kind="stable")
     ordered, weight = values[order], weights[order]
-    total = float(weight.sum())
+    reached = weight.cumsum()
+    total = float(reached[-1])
     if total <= 0:
-        weight, total = np.ones(len(values)), float(len(values))
-    middle = (np.cumsum(weight) - weight / 2) / total
-    found: Floats = np.interp(levels, middle, ordered)
+        weight = np.ones(len(values))
+        reached, total = weight.cumsum(), float(len(values))
+    found: Floats = np.interp(levels, (reached - weight / 2) / total, ordered)
     found[0], found[-1] = ordered[0], ordered[-1]
     return found

@@ -6,12 +6,13 @@ need not be right: what it lacks is measured by its ratios, peak over guess, of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from math import exp
+from math import exp, log
 
 import numpy as np
 
-from labfleet.decisions.prediction.window import Floats, Query, Slots, Window
+from labfleet.decisions.prediction.window import ABSENT, Floats, Query, Slots, Window
 
 FEW = 5
 
@@ -28,12 +29,22 @@ class Rule(IntEnum):
 
 
 RULES = len(Rule)
-PLAIN = (Rule.LARGEST, Rule.CLOSEST, Rule.LARGEST_CLOSE, Rule.TYPICAL)
-"""Rules that need no parameter which is a number."""
 LINE_COLUMNS = 6
 """Numbers that a line is drawn through."""
 RIDGE = 1.0
 """Weight of 'size does not matter' against the runs, in runs."""
+
+
+@dataclass(slots=True)
+class Near:
+    """The closest runs whose peak is known, closest first; at least one.
+
+    slots: Where they are kept.
+    peaks: What they used, shifted.
+    """
+
+    slots: Slots
+    peaks: list[float]
 
 
 class Line:
@@ -41,61 +52,52 @@ class Line:
 
     def __init__(self, window: Window, slots: Slots, peaks: Floats) -> None:
         """Fit it to the peaks of some kept runs; peaks are shifted and above 0."""
-        self.columns = window.numbers[:LINE_COLUMNS]
-        known = window.points[slots][:, self.columns]
+        columns = window.numbers[:LINE_COLUMNS]
+        known = window.points[slots][:, columns]
         level = np.log(peaks)
+        self.mean = float(level.sum()) / len(level)
         # A number that is absent counts as the mean of the others.
-        absent = known < -900.0
+        absent = known < ABSENT / 2
         if absent.any():
-            present = np.where(absent, np.nan, known)
-            self.centre = np.nanmean(present, axis=0)
-            known = np.where(absent, self.centre, known)
+            centre = np.nanmean(np.where(absent, np.nan, known), axis=0)
+            known = np.where(absent, centre, known)
         else:
-            self.centre = known.mean(axis=0)
-        self.mean = float(level.mean())
-        away = known - self.centre
+            centre = known.sum(axis=0) / len(known)
+        away = known - centre
         products = away.T @ away
-        products[np.diag_indices_from(products)] += RIDGE
-        self.slope: Floats = np.linalg.solve(products, away.T @ (level - self.mean))
+        products.flat[:: len(columns) + 1] += RIDGE
+        slope = np.linalg.solve(products, away.T @ (level - self.mean))
+        self._columns = tuple(zip(columns, centre.tolist(), slope.tolist(), strict=True))
 
     def at(self, point: Floats) -> float:
         """Return the logarithm of the peak that the line has at a point."""
-        away = point[self.columns] - self.centre
-        away[away < -900.0] = 0.0
-        return self.mean + float(self.slope @ away)
+        found = self.mean
+        for column, centre, slope in self._columns:
+            value = float(point[column])
+            if value > ABSENT / 2:
+                found += slope * (value - centre)
+        return found
 
 
 def guess(
-    rule: Rule, query: Query, closest: Slots, peaks: Floats, largest: float, *,
-    line: Line | None, window: Window,
-) -> float:  # fmt: skip
+    rule: Rule, query: Query, near: Near, largest: float, *, line: Line | None, window: Window
+) -> float:
     """Return one rule's guess of the shifted peak.
 
-    `closest` are slots whose peak is known, closest first, at least one. SCALED and LINE are
-    CLOSEST and TYPICAL as long as no number differs between the runs, and never leave what was
-    seen by more than the run's numbers do.
+    SCALED and LINE are CLOSEST and TYPICAL as long as no number differs between the runs, and
+    never leave what was seen by more than the run's numbers do.
     """
     if rule is Rule.LARGEST:
         return largest
     if rule is Rule.CLOSEST:
-        return float(peaks[closest[0]])
+        return near.peaks[0]
     if rule is Rule.LARGEST_CLOSE:
-        return float(peaks[closest[:FEW]].max())
+        return max(near.peaks[:FEW])
+    if rule is Rule.TYPICAL or (rule is Rule.LINE and line is None):
+        return sorted(near.peaks)[len(near.peaks) // 2]
     if line is None:
-        if rule is Rule.SCALED:
-            return float(peaks[closest[0]])
-        return _middle(peaks[closest])
-    if rule is Rule.TYPICAL:
-        return _middle(peaks[closest])
-    if rule is Rule.LINE:
-        found = line.at(query.point)
-    else:
-        near = closest[0]
-        change = line.at(query.point) - line.at(window.points[near])
-        found = float(np.log(peaks[near])) + change
+        return near.peaks[0]
+    found = line.at(query.point)
+    if rule is Rule.SCALED:
+        found += log(near.peaks[0]) - line.at(window.points[near.slots[0]])
     return min(exp(min(found, 80.0)), largest * query.reach)
-
-
-def _middle(peaks: Floats) -> float:
-    ordered: list[float] = sorted(peaks.tolist())
-    return ordered[len(ordered) // 2]

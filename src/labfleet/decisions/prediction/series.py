@@ -10,19 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labfleet.decisions.prediction.pool import CHOSEN, LEVEL_ROW, Pools
-from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, weighted
-from labfleet.decisions.prediction.rules import PLAIN, RULES, Line, Rule, guess
+from labfleet.decisions.prediction.pool import CHOSEN, Pools
+from labfleet.decisions.prediction.quantiles import Adaptive, conformal, evenly
+from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
+from labfleet.decisions.prediction.rules import Line, Near, Rule, guess
+from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
 OWN = 20
 """Runs from which on a family is judged by its own ratios."""
+ALONE = 50
+"""Runs from which on a family's level follows its own misses, before that those of all."""
+STALE = 8
+"""What is fitted and chosen is made anew when one in so many of the kept runs is new."""
+SETTLED = 5
+"""Runs behind a guess from which on its ratio says something about guesses of a grown family."""
 YOUNG = 10
 """Runs below which all families together say whose guess counts."""
 OUTLIER = 8.0
 """No bound is above this many times the largest peak seen, scaled up to the run's size."""
-RECENT = 64
-"""Runs by whose errors a family chooses its rule."""
 SHIFT = {
     "cpu_milli": 10.0,
     "memory_mib": 1.0,
@@ -40,162 +46,189 @@ class Guess:
     row: In which row of a bucket its ratios stand.
     peak: The guess, shifted.
     top: The largest bound it may become, shifted.
-    closest: Slots of the closest runs whose peak is known, closest first.
+    near: The closest runs whose peak is known.
     """
 
     rule: Rule
     row: int
     peak: float
     top: float
-    closest: Slots
+    near: Near
 
 
 class Series:
     """The peaks of one resource, at the slots of the family's window."""
 
-    def __init__(self, resource: str, window: Window, pools: Pools) -> None:
-        """Begin with no peak; `pools` are of the family's kind and this resource."""
+    def __init__(self, resource: str, window: Window, pools: Pools, *, lends: bool = True) -> None:
+        """Begin with no peak; `pools` are of the family's kind and this resource.
+
+        A series that does not lend borrows from other families, and they learn nothing of it.
+        """
         self.resource = resource
         self.count = 0
         """Peaks learned so far."""
-        self.rule = Rule.LARGEST
-        self.adaptive = Adaptive()
+        self.age = 0
+        """The count by which the series is judged: below OWN as long as few ratios are kept."""
         self.largest = 0.0
         """The largest peak kept, shifted."""
-        self.largest_slot = 0
+        self.largest_slot = -1
+        self.lends = lends
+        self.adaptive = Adaptive()
+        self.sizing = Sizing()
         self._pools = pools
+        self._bucket = pools.buckets[0]
         self._window = window
-        size = max(8, len(window.seconds))
-        self._peaks = np.full(size, np.nan)
-        self._ratios = np.full((RULES, size), np.nan)
+        self._ratios = Ratios(window)
+        self._peaks = np.full(max(8, len(window.seconds)), np.nan)
+        self._held = 0
         self._known: Slots | None = None
         self._line: Line | None = None
-        self._fitted_at = 0
-        self._made: tuple[Floats, Floats] | None = None
+        self._renewed_at = 0
 
-    def closest(self, query: Query) -> Slots:
-        """Return the slots of the closest runs whose peak is known, closest first."""
-        if self._known is None:
-            return query.closest
-        return self._known[nearest(query.far[self._known])]
+    def near(self, query: Query) -> Near:
+        """Return the closest runs whose peak is known."""
+        slots = query.closest
+        if self._known is not None:
+            slots = self._known[nearest(query.far[self._known])]
+        return Near(slots, self._peaks[slots].tolist())
 
     def guess(self, query: Query) -> Guess:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""
-        closest = self.closest(query)
-        rule, row = self.rule, CHOSEN
-        if self.count < YOUNG:
-            row = self._pools.at(self.count).row
-            rule = self.rule if row == CHOSEN else Rule(row)
-        peak = self._guess(rule, query, closest)
-        return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, closest)
+        rule, row = self._ratios.rule, CHOSEN
+        if self.age < YOUNG:
+            row = self._bucket.row
+            rule = rule if row == CHOSEN else Rule(row)
+        near = self.near(query)
+        peak = self.made_by(rule, query, near)
+        return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, near)
+
+    def made_by(self, rule: Rule, query: Query, near: Near) -> float:
+        """Return the guess of one rule, shifted; `near` as this series gives it."""
+        return guess(rule, query, near, self.largest, line=self._line, window=self._window)
 
     def bound_ratio(self, row: int, stated: float) -> float:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
-        bucket = self._pools.at(self.count)
-        if self.count < OWN:
-            return bucket.bound(row, stated)
-        level = self.adaptive.level(stated)
-        found, known = conformal(self._sorted()[0], level)
+        if self.age < OWN:
+            return self._bucket.bound(row, stated)
+        level = self._adaptive.level(stated)
+        ordered = self._ratios.ordered
+        found, known = conformal(ordered, level)
         if known:
             return found
-        # Beyond what so few runs can tell: what others of this age had above their largest.
-        return found * max(1.0, conformal(bucket.ordered(CHOSEN), level)[0])
+        # Beyond what so few runs can tell: how far others of this age were from their largest.
+        beyond = conformal(self._bucket.ordered(CHOSEN), level)[0]
+        return max(found * beyond, ordered[-2])
+
+    @property
+    def _adaptive(self) -> Adaptive:
+        """Whose misses count: those of all families of this age until there were enough of ours."""
+        return self.adaptive if self.age >= ALONE else self._bucket.adaptive
 
     def spread(self, row: int) -> Floats:
         """Return the ratios at LEVELS, each run weighed by how long it took."""
-        return self._pools.at(self.count).spread(row) if self.count < OWN else self._sorted()[1]
+        return self._bucket.spread(row) if self.age < OWN else self._ratios.spread
+
+    def plain(self, row: int) -> Floats:
+        """Return the ratios at LEVELS, each run counted once."""
+        return evenly(self._bucket.ordered(row) if self.age < OWN else self._ratios.ordered)
+
+    def later(self) -> Later:
+        """Return ages, and ratios of the runs that outlived each; none while it is young."""
+        return NO_AGES if self.age < OWN else self._ratios.later
 
     def middle(self, row: int) -> float:
         """Return the ratio that half of the runs stayed within."""
-        young = self.count < OWN
-        ordered = self._pools.at(self.count).ordered(row) if young else self._sorted()[0]
-        return float(ordered[len(ordered) // 2])
+        ordered = self._bucket.ordered(row) if self.age < OWN else self._ratios.ordered
+        return ordered[len(ordered) // 2]
 
-    def judge(self, query: Query, peak: float, seconds: float, *, cut_off: bool) -> Floats:
+    def judge(
+        self, query: Query, now: Guess, peak: float, seconds: float, missed: list[bool],
+        *, cut_off: bool,
+    ) -> Floats | None:  # fmt: skip
         """Return what each guess was worth for a run, and learn from it whether bounds hold.
 
-        The run is not kept yet. The ratios of one that was cut off count as at least the largest
-        so far: they may teach that more is needed, never that less is.
+        `missed` says for STATED whether the run was above its bound. The run is not kept yet. One
+        that was cut off may teach that more is needed, never that less is: it counts as a miss or
+        not at all, its ratios count as at least the largest so far, and other families learn
+        nothing of it.
         """
-        now = self.guess(query)
-        ratios = np.array([peak / self._guess(rule, query, now.closest) for rule in Rule])
-        bucket = self._pools.at(self.count)
-        if self.count < OWN:
-            bucket.learn_misses(peak / now.peak, now.row)
-            bucket.add(np.append(ratios, ratios[self.rule]), seconds)
-        else:
-            ratio = peak / now.peak
-            for number, stated in enumerate(STATED):
-                missed = ratio > self.bound_ratio(CHOSEN, stated)
-                self.adaptive.learn(number, missed=missed)
-            bucket.add(np.full(RULES + 1, ratio / self._sorted()[0][-1]), seconds)
-        if cut_off and self.count > 1:
-            most = np.fmax.reduce(self._ratios, axis=1)
-            ratios = np.fmax(ratios, most)
-        return ratios
+        guesses = np.array([self.made_by(rule, query, now.near) for rule in Rule])
+        ratios: Floats = peak / guesses
+        young = self.age < OWN
+        if self.lends or self.age >= ALONE:
+            adaptive = self._adaptive
+            for number, above in enumerate(missed):
+                if above or not cut_off:
+                    adaptive.learn(number, missed=above)
+        if cut_off:
+            largest = self._ratios.largest()
+            return ratios if largest is None else np.fmax(ratios, largest)
+        if self.resource != "duration_seconds":
+            self.sizing.learn(guesses, peak, seconds, self.largest)
+        if self.lends:
+            # Of grown families others learn how far above their largest ratio they went.
+            own = (
+                ratios[self._ratios.rule]
+                if young
+                else ratios[self._ratios.rule] / (self._ratios.ordered[-1])
+            )
+            self._bucket.add(np.append(ratios, own), seconds)
+        return ratios if self.count >= SETTLED else None
 
-    def put(self, slot: int, peak: float, ratios: Floats | None) -> None:
-        """Keep a peak at a slot of the window, with what each guess of it was worth."""
+    def put(self, slot: int, peak: float, ratios: Floats | None, *, cut_off: bool = False) -> None:
+        """Keep a peak at a slot of the window, with what each guess of it was worth.
+
+        A run that was cut off makes the family no older: bounds of older families are tighter.
+        """
         self._clear(slot)
         self._peaks[slot] = peak
-        if ratios is not None:
-            self._ratios[:, slot] = ratios
-        self.count += 1
+        self._held += 1
+        self._ratios.put(slot, ratios)
+        if not cut_off or not self.count:
+            self.count += 1
+        if peak >= self.largest:
+            self.largest, self.largest_slot = peak, slot
         self._renew()
 
     def skip(self, slot: int) -> None:
         """Take in that nothing is known of the run at a slot."""
         self._clear(slot)
+        self._ratios.put(slot, None)
         self._renew()
 
     def _clear(self, slot: int) -> None:
         if slot >= len(self._peaks):
             more = len(self._window.seconds) - len(self._peaks)
             self._peaks = np.concatenate((self._peaks, np.full(more, np.nan)))
-            self._ratios = np.hstack((self._ratios, np.full((RULES, more), np.nan)))
-        self._peaks[slot] = np.nan
-        self._ratios[:, slot] = np.nan
+        if not np.isnan(self._peaks[slot]):
+            self._held -= 1
+            self._peaks[slot] = np.nan
+        if slot == self.largest_slot:
+            self.largest_slot = int(np.nanargmax(self._peaks)) if self._held else -1
+            self.largest = float(self._peaks[self.largest_slot]) if self._held else 0.0
 
     def _renew(self) -> None:
         """Bring up to date what is read off the kept peaks."""
-        self._made = None
-        peaks = self._peaks[: len(self._window)]
-        known = np.flatnonzero(~np.isnan(peaks))
-        self._known = None if len(known) == len(peaks) else known
-        if not len(known):
+        kept = len(self._window)
+        if not self._held:
             self.count = 0
-            return
-        self.largest_slot = int(np.nanargmax(peaks))
-        self.largest = float(peaks[self.largest_slot])
-        # Fitted and chosen anew when a fiftieth has been added, not with each run.
-        if self.count - self._fitted_at > len(known) // 50:
-            self._fitted_at = self.count
-            self._line = None
-            if self._window.numbers and len(known) > 2:
-                self._line = Line(self._window, known, peaks[known])
-            self._choose(known)
+        self._known = None
+        if self._held < kept:
+            self._known = np.flatnonzero(self._peaks[:kept] == self._peaks[:kept])
+        enough = len(self._ratios.ordered) >= OWN - SETTLED
+        if self.count - self._renewed_at > self._held // STALE or (enough and self.age < OWN):
+            self._renewed_at = self.count
+            self._fit()
+            ratios = self._ratios.choose()
+            if ratios is not None:
+                self.sizing.renew(ratios)
+        self.age = self.count if enough else min(self.count, OWN - 1)
+        self._bucket = self._pools.at(max(1, self.age))
 
-    def _choose(self, known: Slots) -> None:
-        """Choose the rule whose guesses were off by least."""
-        judged = known[~np.isnan(self._ratios[0, known])]
-        if len(judged) < YOUNG - 1:
-            return
-        off = np.abs(np.log(self._ratios[:, judged[-RECENT:]]))
-        self.rule = Rule(int(np.argmin(off.mean(axis=1))))
-
-    def _guess(self, rule: Rule, query: Query, closest: Slots) -> float:
-        line = None if rule in PLAIN else self._line
-        return guess(
-            rule, query, closest, self._peaks, self.largest, line=line, window=self._window
-        )
-
-    def _sorted(self) -> tuple[Floats, Floats]:
-        """Return the chosen rule's ratios, smallest first, and their weighed quantiles."""
-        if self._made is None:
-            kept = len(self._window)
-            ratios = self._ratios[self.rule, :kept]
-            judged = ~np.isnan(ratios)
-            ratios = ratios[judged]
-            weights = self._window.seconds[:kept][judged]
-            self._made = (np.sort(ratios), weighted(ratios, weights, LEVEL_ROW))
-        return self._made
+    def _fit(self) -> None:
+        self._line = None
+        if self._window.numbers and self._held > 2:
+            slots = self._known
+            if slots is None:
+                slots = np.arange(len(self._window))
+            self._line = Line(self._window, slots, self._peaks[slots])

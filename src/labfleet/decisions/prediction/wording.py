@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labfleet.decisions.prediction.rules import FEW, Rule
+from labfleet.decisions.prediction.window import CLOSE
 from labfleet.resources.history import RunKind
 
 KINDS = {
@@ -12,32 +13,54 @@ KINDS = {
 }
 GUESSES = {
     Rule.LARGEST: "the largest of {runs}",
-    Rule.CLOSEST: "the {closest} of {runs}",
-    Rule.LARGEST_CLOSE: "the largest of the {few} {many} of {runs}",
-    Rule.TYPICAL: "the middle of the {many} of {runs}",
-    Rule.SCALED: "the {closest} of {runs}, scaled by size",
-    Rule.LINE: "the growth with size over {runs}",
+    Rule.CLOSEST: "the closest of {runs}",
+    Rule.LARGEST_CLOSE: "the largest of the {few} closest among {runs}",
+    Rule.TYPICAL: "the middle of the {many} closest among {runs}",
+    Rule.SCALED: "the closest of {runs}, scaled by size",
+    Rule.LINE: "how {runs} grew with size",
 }
 
 
-def of_family(family: str, rule: Rule, count: int, ratio: float, *, exact: bool) -> str:
+def runs_of(family: str, count: int, *, reported: bool) -> str:
+    """Return the runs of a family in words: `12 runs of waku`."""
+    word = "reported run" if reported else "run"
+    return f"the one {word} of {family}" if count == 1 else f"{count} {word}s of {family}"
+
+
+def of_family(runs: str, rule: Rule, count: int, ratio: float, *, exact: bool) -> str:
     """Return what a forecast from runs of the family itself rests on."""
-    runs = f"{count} runs of {family}" if count > 1 else f"the one run of {family}"
-    if rule is Rule.LARGEST and count == 1:
-        begun = f"From {runs}"
-    else:
-        begun = "From " + GUESSES[rule].format(
-            runs=runs, few=min(FEW, count),
-            closest="last run that asked for the same" if exact else "closest run",
-            many="closest runs",
-        )  # fmt: skip
+    begun = _begun(runs, rule, count, exact=exact)
     return f"{begun}, times {ratio:.2f} for how far such guesses were off."
+
+
+def leader(runs: str, rule: Rule, count: int, margin: float, missed: float) -> str:
+    """Return what a recommended size rests on."""
+    begun = _begun(runs, rule, count, exact=False)
+    return (
+        f"{begun}, times {margin:.2f}; this has wasted least so far, "
+        f"and {100 * missed:.0f} % of the recent runs would have needed more."
+    )
+
+
+def no_leader(runs: str) -> str:
+    """Return what a recommended size rests on as long as few runs were followed."""
+    return f"From {runs}, too few to tell what wastes least: the bound at 95 %."
+
+
+def _begun(runs: str, rule: Rule, count: int, *, exact: bool) -> str:
+    if count == 1:
+        return f"From {runs}"
+    if exact and rule in {Rule.CLOSEST, Rule.SCALED}:
+        return f"From the last of {runs} that asked for the same"
+    text = GUESSES[rule].format(runs=runs, few=min(FEW, count), many=min(CLOSE, count))
+    return f"From {text}"
 
 
 def of_kind(kind: RunKind, count: int, *, declared: bool) -> str:
     """Return what a forecast from the first runs of other families rests on."""
     what = "used of what they were given" if declared else "used"
-    return f"No run of this family yet; from what the first runs of {count} other {KINDS[kind]} {what}."
+    others = f"the first runs of {count} other {KINDS[kind]}"
+    return f"No run of this family yet; from what {others} {what}."
 
 
 def declared() -> str:

@@ -13,7 +13,7 @@ from typing import Protocol
 from labfleet.interfaces.store.log import PAGE_LIMIT
 from labfleet.resources.history import KeptRun, Run, RunKind
 
-RUN_BYTES = 32_768
+RUN_BYTES = 65_536
 """The largest run in its serialised form: a page of them stays a moderate answer."""
 
 
@@ -39,10 +39,20 @@ class HistorySize:
 class HistoryStore(Protocol):
     """Reads the history. Places are given in the order of commits, so none appears late."""
 
-    async def history(self, after: int, *, limit: int = PAGE_LIMIT) -> tuple[KeptRun, ...]:
-        """Return the runs at later places, in their order; fewer than `limit` is all there is.
+    async def history(
+        self,
+        after: int,
+        *,
+        kind: RunKind | None = None,
+        family: str | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
+        limit: int = PAGE_LIMIT,
+    ) -> tuple[KeptRun, ...]:
+        """Return the runs at later places that pass every filter, in the order of their places.
 
-        A reader that goes on from the last place it got meets every run once.
+        Fewer than `limit` is all there is. A reader that goes on from the last place it got meets
+        every run once.
         """
         ...
 

@@ -215,10 +215,10 @@ class RunScripts:
         await asyncio.sleep(max(until - _now(), 0))
 
     async def _report_life(self, script: Script, name: str) -> bool:
-        script.tried = sent = _now()
+        script.tried[name] = sent = _now()
         if await self.sender.send(self.client.run_lives(name)) is None:
             return False
-        script.beat = sent
+        script.beat[name] = sent
         return True
 
     async def _report_end(

@@ -203,7 +203,7 @@ class Approvals:
         due = [each for each in bounds if each is not None and each <= now + TOLERANCE]
         if not due:
             self.broken("approval", f"{new.key} expires before any bound that it was told")
-        ttl, beat = new.spec.ttl_seconds, None if script is None else script.beat
+        ttl, beat = new.spec.ttl_seconds, None if script is None else script.beat.get(new.name)
         lost = old.status.lease_until in due and (held is None or held.end not in due)
         if lost and ttl is not None and beat is not None:
             left = beat + SURE * ttl - self.time()
@@ -241,7 +241,7 @@ class Approvals:
         seconds = run.spec.duration_seconds or self._default
         if run.spec.duration_seconds is None and learned is not None:
             seconds = max(seconds, learned.bound)
-        life = begun if script is None or script.tried is None else script.tried
+        life = begun if script is None else script.tried.get(run.name, begun)
         bound = max(begun + seconds + self._grace, life + 2 * self._grace)
         if run.spec.ttl_seconds is not None:
             bound = min(bound, max(begun, life) + LEASES * run.spec.ttl_seconds)

@@ -7,6 +7,8 @@ takes to count anew.
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -44,17 +46,19 @@ class Counted:
 
     def _apart(self, owner: AdmissionController) -> list[str]:
         """Return the clusters of which a decider counts something else than is stored."""
-        from labfleet.decisions.admission.judge import held
-        from labfleet.decisions.admission.load import Load
+        from labfleet.decisions.admission.judge import Judge
 
         found = []
-        for path, load in owner.decider.loads.items():
+        for path, kept in owner.decider.loads.items():
+            cluster = self.approvals.clusters.get(path)
+            if cluster is None:
+                continue
             self.looks += 1
-            anew = Load()
-            for each in self.approvals.held.get(path, {}).values():
-                wanted = held(each)
-                if wanted is not None:
-                    anew.add(each.metadata.uid, wanted)
+            # What runs count for changes with their age: both are compared at the end of it.
+            load = copy.deepcopy(kept)
+            anew = Judge().load(cluster, self.approvals.held.get(path, {}).values())
+            for each in (load, anew):
+                each.advance(math.inf)
             same = (anew.bounds, anew.declared, len(anew)) == (
                 load.bounds, load.declared, len(load)
             )  # fmt: skip

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from labfleet.rehearsal.rules.counted import LATE_SECONDS
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.history import RESOURCES, Run, RunKind, Source, typed, used
-from labfleet.resources.prediction import Evidence, Forecast
+from labfleet.resources.prediction import Evidence, Forecast, Prediction
 from labfleet.resources.simulation import Simulation
 from labfleet.stores import history
 
@@ -52,6 +52,7 @@ class Decided:
     sample: list[Kept] = field(default_factory=list)
     whole: int = 0
     """How many of the sample were compared as a whole, not only by prediction and evidence."""
+    _latest: datetime = EPOCH
     _missed: int = 0
     _missed_at: float = -math.inf
 
@@ -68,6 +69,10 @@ class Decided:
             self._missed, self._missed_at = missed, now
         # A leader that missed a change may count wrongly until it counts anew (`counted`).
         known = known and now - self._missed_at > LATE_SECONDS
+        # What waits is judged before others start that are written first; and a clock that goes
+        # back has let runs grow older than they are.
+        known = known and decision.outcome == "approved" and decision.at >= self._latest
+        self._latest = max(self._latest, decision.at)
         self.sample.append(Kept(run, cluster, live if known else None))
 
     def look(self) -> None:
@@ -105,18 +110,15 @@ class Decided:
             revision=decision.revision,
         )
         told = f"{kept.run.key}, made again from version {status.prediction.version}"
-        if again.prediction != status.prediction:
+        if _learned(again.prediction) != _learned(status.prediction):
             self.broken("replayed", f"{told}: another prediction")
-        elif again.evidence != status.evidence:
-            self.broken("replayed", f"{told}: another explanation")
         elif kept.live is not None:
             self.whole += 1
-            waits = decision.outcome == "waiting"
-            made = again.decision
-            if waits and made.outcome == "denied":
-                made = msgspec.structs.replace(made, outcome="waiting")
-            if made != decision:
-                self.broken("replayed", f"{told}: {made.message!r} and not {decision.message!r}")
+            if (again.prediction, again.evidence) != (status.prediction, status.evidence):
+                self.broken("replayed", f"{told}: another explanation")
+            elif again.decision != decision:
+                made = again.decision.message
+                self.broken("replayed", f"{told}: {made!r} and not {decision.message!r}")
 
     def _bounded(self, largest: _Largest, run: Simulation) -> None:
         """No bound from a family's own runs is far above the largest of them."""
@@ -136,6 +138,14 @@ class Decided:
         if forecast.bound > most:
             what = f"{forecast.resource} {forecast.bound:.0f}, largest seen {seen:.0f}"
             self.broken("outlier", f"{run.key} is bounded by {what}")
+
+
+def _learned(prediction: Prediction) -> list[tuple[object, ...]]:
+    """Return what a prediction says by the history alone, not by what else lives of its family."""
+    return [
+        (each.resource, each.expected, each.bound, each.coverage, each.evidence, each.runs)
+        for each in prediction.forecasts
+    ]
 
 
 def _version(kept: Kept) -> int:

@@ -16,6 +16,7 @@ LEASES: dict[str, frozenset[str]] = {
     "pool-controller": frozenset({SCHEDULER}),
     "upkeep": frozenset({SCHEDULER}),
     "admission": frozenset({SCHEDULER}),
+    "cluster-controller": frozenset({SCHEDULER}),
     "webhooks": frozenset({SCHEDULER}),
     "worker-controller": frozenset({WORKERS}),
     "idle-controller": frozenset({WORKERS}),

@@ -124,8 +124,8 @@ class Script:
     """One wish of a run script: what it was told, what it has asked, and what truly runs of it.
 
     `wish` is a number that its parameters carry, so that a stored record tells whose it is.
-    `tried` is when it last sent a report of life and `beat` when it sent the last one that was
-    answered; `ends` are approvals of which it has reported the end.
+    By approval, `tried` is when it last sent a report of life and `beat` when it sent the last one
+    that was answered; `ends` are approvals of which it has reported the end.
     """
 
     wish: float
@@ -134,8 +134,8 @@ class Script:
     keyed: bool
     told: dict[str, set[str]] = field(default_factory=dict)
     ends: set[str] = field(default_factory=set)
-    tried: float | None = None
-    beat: float | None = None
+    tried: dict[str, float] = field(default_factory=dict)
+    beat: dict[str, float] = field(default_factory=dict)
     shape: Shape | None = None
     began: float = 0.0
     name: str = ""

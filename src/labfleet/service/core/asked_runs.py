@@ -38,6 +38,7 @@ class Asked:
     key: str | None = None
     digest: str = ""
     since: float = field(default_factory=_now)
+    tries: int = 1
     answer: asyncio.Future[Simulation] = field(default_factory=_future)
 
 
@@ -86,6 +87,15 @@ class AskedRuns:
         A caller that was cut off may ask again under its key and finds the one decision.
         """
         return [self._line.popleft() for _ in range(min(most, len(self._line)))]
+
+    def again(self, asked: Asked) -> None:
+        """Put a request back at the head of the line."""
+        asked.tries += 1
+        self._line.appendleft(asked)
+
+    def waits(self, asked: Asked) -> bool:
+        """Tell whether a request is in the line."""
+        return any(each is asked for each in self._line)
 
     def answer(self, asked: Asked, decided: Simulation) -> None:
         """Give a request its answer."""

@@ -21,6 +21,7 @@ from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.queue import Queue
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -248,6 +249,21 @@ def _queued(simulation: Simulation) -> Iterable[str]:
     return (refs.cluster_of(simulation).key.path,)
 
 
+def _undecided(simulation: Simulation) -> Iterable[str]:
+    return _queued(simulation) if simulation.status.decision is None else ()
+
+
+def _queue_of(simulation: Simulation) -> Iterable[tuple[str, bool]]:
+    if simulation.spec.queue is None or simulation.status.phase not in OPEN:
+        return ()
+    holds = simulation.status.phase in HOLDING
+    return ((f"{simulation.namespace}/{simulation.spec.queue}", holds),)
+
+
+def _cluster_of_queue(queue: Queue) -> Iterable[str]:
+    return (refs.cluster_of(queue).key.path,)
+
+
 def _simulation_ended(simulation: Simulation) -> Iterable[date]:
     at = simulation.status.completed_at or simulation.status.decided_at
     over = simulation.status.phase not in OPEN
@@ -262,6 +278,11 @@ SIMULATIONS_HOLDING = Index(Simulation, "holding", _holding)
 """By cluster the approved and running ones: only they hold capacity."""
 SIMULATIONS_QUEUED = Index(Simulation, "queued", _queued)
 """By cluster those that nobody has decided yet, or that wait for room."""
+SIMULATIONS_UNDECIDED = Index(Simulation, "undecided", _undecided)
+"""By cluster those that another process has stored and nobody has decided."""
+SIMULATIONS_OF_QUEUE = Index(Simulation, "queue", _queue_of)
+"""By queue and whether they hold something: what is open of it."""
+QUEUES_OF_CLUSTER = Index(Queue, "cluster", _cluster_of_queue)
 SIMULATIONS_ENDED = Index(Simulation, "ended", _simulation_ended)
 """By the day (UTC) on which they ended or were denied."""
 

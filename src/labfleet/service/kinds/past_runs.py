@@ -11,7 +11,7 @@ from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import amounts, conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition
-from labfleet.resources.history import Run, RunKind, Source, Use, typed
+from labfleet.resources.history import Run, RunKind, Source, Use, compared, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
 from labfleet.resources.simulation import (
     HOLDING,
@@ -67,14 +67,16 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
     """Return the run of a simulation whose end is reported; None when nothing is known of it.
 
     `has` is what its cluster has: a caller's word beyond that is left out. Of a run whose approval
-    had expired nobody knows when it ended, so its duration is unknown.
+    had expired nobody knows when it ended, so its duration is unknown. What was measured
+    wins over what its caller says.
     """
     status, phase = before.status, before.status.phase
     late = phase is SimulationPhase.EXPIRED
     if status.decided_at is None or after.completed_at is None or not (late or phase in HOLDING):
         return None
     since = status.started_at or status.decided_at
-    use = {name: each for name, each in after.observed.items() if _possible(name, each, has)}
+    told = {name: each for name, each in after.observed.items() if _possible(name, each, has)}
+    use = after.used or told
     duration = None if late else (after.completed_at - since).total_seconds()
     if duration is None and not use:
         return None
@@ -88,12 +90,12 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         family=family_of(before.spec),
         owner=before.spec.owner,
         place=before.spec.cluster,
-        parameters=typed(before.spec.params),
+        parameters=compared(before.spec.params),
         allocation={} if held is None else _given(held.amounts),
         use=use,
         duration_seconds=duration,
         censored=after.phase.capitalize() if cut_off else "",
-        source=Source.REPORTED if use else Source.MEASURED,
+        source=Source.REPORTED if told and not after.used else Source.MEASURED,
         started_at=since,
         ended_at=after.completed_at,
     )

@@ -9,7 +9,7 @@ from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules
+from labfleet.service.kinds import indices, machine_rules, outlook
 
 
 class SimulationEvent(EventType):
@@ -22,16 +22,14 @@ class SimulationEvent(EventType):
 
 
 async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
-    del services
-    return of_simulation(obj)
-
-
-def of_simulation(obj: Simulation) -> Explanation:
-    """Return why a simulation was approved or denied, and until when it holds capacity."""
+    """Return why a simulation was approved, denied or waits, and what comes next."""
     status = obj.status
     deadline, waits = None, []
     if status.phase is SimulationPhase.QUEUED:
-        waits.append("room on its cluster" if status.decision else "its decision")
+        await services.fresh()
+        found = outlook.of(services, obj)
+        room = "room on its cluster" if status.decision else "its decision"
+        waits.append(room if found is None else f"{room} ({outlook.words(found)})")
     elif status.take_up_by is not None:
         waits.append("its caller to take the approval up")
         deadline = Deadline(at=status.take_up_by, what="the approval is given back")
@@ -77,5 +75,7 @@ RULES = KindRules(
         indices.SIMULATIONS_HOLDING,
         indices.SIMULATIONS_QUEUED,
         indices.SIMULATIONS_ENDED,
+        indices.SIMULATIONS_OF_QUEUE,
+        indices.SIMULATIONS_UNDECIDED,
     ),
 )

@@ -19,6 +19,8 @@ from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.history import FIGURES, Use
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Ref
+from labfleet.resources.queue import DEFAULT_QUEUE, Queue
 from labfleet.resources.simulation import (
     HOLDING,
     OPEN,
@@ -33,8 +35,9 @@ from labfleet.service.core.asked_runs import Asked
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import indices, past_runs
+from labfleet.service.kinds import queue as queue_rules
 from labfleet.service.kinds.admitted import with_status
-from labfleet.service.verbs.deciding import named
+from labfleet.service.verbs.drafting import named
 
 PARAMS_BYTES = 64 * 1024
 LEASES = 3
@@ -81,7 +84,7 @@ async def request_run(
         before = await _answered(services, found)
         if before is not None:
             return before
-    spec = _spec(caller, body)
+    spec = await _queued(services, caller, _spec(caller, body), body, namespace)
     if services.asked.served:
         return await _decided_here(services, caller, spec, namespace, found)
     return await _decided_elsewhere(services, caller, spec, namespace, found)
@@ -326,6 +329,34 @@ def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
         if spec.priority > PRIORITY_OF_RUNNERS:
             raise intake.invalid(("priority", f"at most {PRIORITY_OF_RUNNERS} for your role"))
     return msgspec.structs.replace(spec, owner=spec.owner or who.name)
+
+
+async def _queued(
+    services: ServiceContext,
+    caller: Caller,
+    spec: SimulationSpec,
+    body: Mapping[str, Any],
+    namespace: str,
+) -> SimulationSpec:
+    """Return the request as its queue takes it; refuse one that it does not take.
+
+    `default` needs no object: without one it is the line of the cluster, shared by all.
+    """
+    if spec.queue is None:
+        return spec
+    ref = Ref(Queue, namespace, spec.queue)
+    found = services.cache.find(ref) or await services.objects.find(ref)
+    if found is None:
+        if spec.queue == DEFAULT_QUEUE:
+            return spec
+        known = [each.name for each in services.cache.all(Queue) if each.namespace == namespace]
+        what = f"queue {spec.queue[:64]!r} does not exist" + intake.hint(spec.queue[:64], known)
+        raise intake.invalid(("queue", what), reason="UnknownName")
+    if body.get("cluster") not in {None, found.spec.cluster}:
+        what = f"queue {found.name} is for cluster {found.spec.cluster}; leave the cluster out"
+        raise intake.invalid(("cluster", what))
+    queue_rules.demand_use(services, caller, found, spec.owner)
+    return msgspec.structs.replace(spec, cluster=found.spec.cluster)
 
 
 # --- life and end --------------------------------------------------------------------------

@@ -348,7 +348,8 @@ DELETE FROM samples WHERE worker = %s RETURNING 1;
 -- The history of past runs.
 
 -- name: history
-SELECT place, doc FROM history WHERE place > %s ORDER BY place LIMIT %s;
+SELECT place, doc FROM history AS r
+WHERE r.place > %s /*filters*/ ORDER BY r.place LIMIT %s;
 
 -- name: newest_runs
 SELECT place, doc FROM history AS r

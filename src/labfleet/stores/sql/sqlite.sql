@@ -339,7 +339,8 @@ DELETE FROM samples WHERE worker = ? RETURNING 1;
 -- The history of past runs.
 
 -- name: history
-SELECT place, doc FROM history WHERE place > ? ORDER BY place LIMIT ?;
+SELECT place, doc FROM history AS r
+WHERE r.place > ? /*filters*/ ORDER BY r.place LIMIT ?;
 
 -- name: newest_runs
 SELECT place, doc FROM history AS r

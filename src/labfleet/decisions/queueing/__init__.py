@@ -1,0 +1,5 @@
+"""Which waiting requests start now, in which order, and when the others may: pure.
+
+Start at `line`: the resident state of one cluster, and the decision. `requests` has the order,
+`quotas` the shares, `holding` what is kept free for whom, `starts` positions and start ranges.
+"""

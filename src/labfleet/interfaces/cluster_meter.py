@@ -1,0 +1,48 @@
+"""What clusters really do: the load of each, and what its runs have used so far.
+
+A measurement that is not there is unknown, never 0: nothing is corrected by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.history import Use
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUsage:
+    """One measurement of a cluster.
+
+    at: When it was measured (fleet time).
+    load: What all that runs there uses now, by dimension of Amounts; an absent one is unknown.
+    runs: By uid of the simulation what it has used so far, by figure of history.FIGURES.
+    """
+
+    at: datetime
+    load: Mapping[str, float] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, Use]] = field(default_factory=dict)
+
+
+class ClusterMeter(Protocol):
+    """Measures clusters."""
+
+    async def usage(self, cluster: Cluster) -> ClusterUsage | None:
+        """Return what a cluster uses now; None when nobody measures it.
+
+        Raises Temporary while its measurements cannot be had.
+        """
+        ...
+
+
+class NoMeter:
+    """Measures nothing: for a fleet whose clusters nobody watches."""
+
+    async def usage(self, cluster: Cluster) -> ClusterUsage | None:
+        """Return None."""
+        del cluster
+        return None

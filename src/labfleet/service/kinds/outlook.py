@@ -1,0 +1,112 @@
+"""When will a waiting simulation start? Worked out from what is stored, when somebody asks.
+
+By the same line as the decider's, with the sum of bounds as room: so it is the same in every
+process, and rather late than early where a cluster admits by chance. Nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from labfleet.decisions.admission.targets import targets
+from labfleet.decisions.queueing.line import Line
+from labfleet.decisions.queueing.requests import Request, terms
+from labfleet.decisions.queueing.room import SumRoom
+from labfleet.decisions.queueing.starts import start_ranges
+from labfleet.kernel.clock import utc_text
+from labfleet.resources import refs
+from labfleet.resources.amounts import Amounts, vector
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.meta import Record
+from labfleet.resources.simulation import Simulation, SimulationPhase
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
+
+
+class Outlook(Record, frozen=True, kw_only=True):
+    """Where a waiting request stands, and between when and when it starts.
+
+    position: Its place in its queue, 1 for the next one.
+    earliest: Not before this; null when it starts in no future that was played.
+    latest: Not after this; null when it does not start in each of them.
+    coverage: Share of such ranges that hold the start; null when durations are only declared.
+    """
+
+    position: int
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    coverage: float | None = None
+
+
+def of(services: ServiceContext, run: Simulation) -> Outlook | None:
+    """Return the outlook of a request; None when it does not wait in a line."""
+    if run.status.phase is not SimulationPhase.QUEUED or run.status.decision is None:
+        return None
+    cluster = services.cache.find(refs.cluster_of(run))
+    if cluster is None:
+        return None
+    line, room = _line(services, cluster)
+    uid, now = run.metadata.uid, services.clock.now()
+    position = line.position(uid)
+    if position is None:
+        return None
+    found = start_ranges(line, room, now).get(uid)
+    if found is None:
+        return Outlook(position=position)
+    return Outlook(
+        position=position,
+        earliest=found.earliest,
+        latest=found.latest,
+        coverage=found.coverage,
+    )
+
+
+def words(found: Outlook) -> str:
+    """Return an outlook in a sentence."""
+    said = f"place {found.position} in its queue"
+    if found.earliest is None:
+        return said
+    if found.latest is None:
+        return f"{said}; it starts at {utc_text(found.earliest)} or later"
+    between = f"between {utc_text(found.earliest)} and {utc_text(found.latest)}"
+    if found.earliest == found.latest:
+        between = f"at {utc_text(found.latest)}"
+    sure = "" if found.coverage is None else f", in {found.coverage:.0%} of such cases"
+    return f"{said}; it starts {between}{sure}"
+
+
+def _line(services: ServiceContext, cluster: Cluster) -> tuple[Line, SumRoom]:
+    """Return the line of a cluster and its room, from what is stored."""
+    cache, path = services.cache, cluster.key.path
+    queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
+    named = {queue.key.path for queue in queues}
+    target = targets(cluster.spec)
+    line, room = Line([terms(queue) for queue in queues], target), SumRoom(vector(target))
+    for run in cache.by(indices.SIMULATIONS_HOLDING, path):
+        held = run.status.reservation
+        if held is not None:
+            request = _request(services, run, named, held.amounts)
+            line.start(request, held.start, held.end)
+            room.add(request)
+    for run in cache.by(indices.SIMULATIONS_QUEUED, path):
+        if run.status.decision is not None:
+            line.wait(_request(services, run, named, run.status.decision.requested))
+    return line, room
+
+
+def _request(
+    services: ServiceContext, run: Simulation, named: set[str], amounts: Amounts
+) -> Request:
+    status, queue = run.status, f"{run.namespace}/{run.spec.queue}"
+    lasts = None if status.prediction is None else status.prediction.of("duration_seconds")
+    default = services.settings.now().admission.default_duration_seconds
+    return Request(
+        uid=run.metadata.uid,
+        queue=queue if queue in named else "",
+        owner=run.spec.owner,
+        amounts=amounts,
+        seconds=run.spec.duration_seconds or (default if lasts is None else lasts.bound),
+        priority=run.spec.priority,
+        since=status.asked_at or services.clock.now(),
+        spread=() if lasts is None else lasts.spread,
+    )

@@ -1,0 +1,379 @@
+"""Makes decisions on requests before they are committed: each beside all that came before it.
+
+Where nothing waits and no queue shares the cluster, a request is approved or denied at once. Else
+it joins the line: a request that nobody lets wait may still go past those that wait, if it delays
+none of them, and is denied when it would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from labfleet.decisions.admission.targets import NEVER_FITS
+from labfleet.decisions.queueing.requests import Request
+from labfleet.kernel import errors
+from labfleet.resources import refs
+from labfleet.resources.amounts import Reservation
+from labfleet.resources.cluster import Cluster
+from labfleet.resources.decision import Decision
+from labfleet.resources.meta import Metadata, Ref, Resource
+from labfleet.resources.queue import Queue
+from labfleet.resources.simulation import (
+    Simulation,
+    SimulationPhase,
+    SimulationSpec,
+    SimulationStatus,
+)
+from labfleet.service.core import intake
+from labfleet.service.core.asked_runs import Asked
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
+from labfleet.service.verbs.waiting_line import WaitingLine, alike, made_for
+
+if TYPE_CHECKING:
+    from labfleet.decisions.admission.judge import Judge, Judged
+    from labfleet.decisions.admission.load import Load
+
+OTHERS_WAIT = "OthersWait"
+"""Reason of a decision: there is room, but it is kept for requests that came before."""
+UNDECIDED = 100
+"""Requests of other processes that one round decides of a cluster."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A decided request before its commit; `asked` is None for one that lay in the store."""
+
+    made: Simulation
+    cluster: Cluster
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A request that nobody has decided yet, of this process or stored by another one."""
+
+    spec: SimulationSpec
+    metadata: Metadata
+    since: datetime
+    asked: Asked | None = None
+    old: Simulation | None = None
+
+
+class Drafter:
+    """What the decider keeps in memory: judge and lines, all made from what is stored."""
+
+    def __init__(self, services: ServiceContext) -> None:
+        self._services = services
+        self._judges: Judge | None = None
+        self._lines: dict[str, WaitingLine] = {}
+        self._taught = True
+        services.cache.on_change(Simulation, self._changed)
+
+    async def drafts(self, asked: Sequence[Asked]) -> list[Draft]:
+        """Return the decisions on these requests and on all that wait in the store, in order."""
+        await self._learn()
+        cache = self._services.cache
+        new: dict[str, list[_New]] = {}
+        clusters: dict[str, Cluster] = {}
+        for each in asked:
+            cluster = await self._cluster(each)
+            if cluster is not None:
+                path = cluster.key.path
+                clusters[path] = cluster
+                metadata = named(self._services, each.namespace)
+                now = self._services.clock.now()
+                new.setdefault(path, []).append(_New(each.spec, metadata, now, asked=each))
+        for path in cache.values(indices.SIMULATIONS_QUEUED):
+            first = next(cache.each(indices.SIMULATIONS_QUEUED, path), None)
+            found = None if first is None else cache.find(refs.cluster_of(first))
+            if found is not None:
+                clusters.setdefault(path, found)
+                new[path] = [*self._undecided(path), *new.get(path, [])]
+        made: list[Draft] = []
+        for path, cluster in clusters.items():
+            made += self._of_cluster(cluster, new.get(path, []))
+        return made
+
+    @property
+    def loads(self) -> Mapping[str, Load]:
+        """The loads that are kept, by the path of their cluster."""
+        return {} if self._judges is None else self._judges.loads
+
+    def take_back(self, draft: Draft) -> None:
+        """Count no longer what a draft holds whose commit did not happen."""
+        self._judge().drop(draft.made)
+        self._lines.pop(draft.cluster.key.path, None)
+
+    def follow(self, run: Simulation) -> None:
+        """Count a run as it is stored."""
+        judge, line = self._judge(), self._lines.get(refs.cluster_of(run).key.path)
+        judge.count(run)
+        if line is not None and run.status.decision is not None:
+            line.follow(run, judge.wanted(run))
+
+    def forget(self) -> None:
+        """Count everything anew at the next question: another process may have decided since."""
+        if self._judges is not None:
+            self._judges.forget()
+        self._lines.clear()
+        self._taught = True
+
+    # --- one cluster ------------------------------------------------------------------------
+
+    def _of_cluster(self, cluster: Cluster, new: list[_New]) -> list[Draft]:
+        path, cache = cluster.key.path, self._services.cache
+        queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
+        waits = cache.count(indices.SIMULATIONS_QUEUED, path) or any(
+            each.spec.queue is not None for each in new
+        )
+        if not waits and not queues:
+            return [self._at_once(cluster, each) for each in new]
+        return self._in_line(cluster, queues, new)
+
+    def _at_once(self, cluster: Cluster, new: _New) -> Draft:
+        judged = self._judged(cluster, new.spec, new.metadata)
+        if judged.decision.outcome == "approved":
+            return self._counted(self._draft(cluster, new, self._approved(new, judged)))
+        return self._draft(cluster, new, self._denied(new, judged, judged.decision))
+
+    def _in_line(self, cluster: Cluster, queues: tuple[Queue, ...], new: list[_New]) -> list[Draft]:
+        """Return which of the new and of the waiting requests start, and what becomes of the rest."""
+        made: list[Draft] = []
+        waiting = self._line(cluster, queues)
+        asks: dict[str, tuple[_New, Judged]] = {}
+        for each in new:
+            judged = self._judged(cluster, each.spec, each.metadata)
+            if judged.decision.reason == NEVER_FITS:
+                made.append(self._draft(cluster, each, self._denied(each, judged, judged.decision)))
+                continue
+            asks[each.metadata.uid] = (each, judged)
+            waiting.wait(self._request(waiting, each, judged), judged.need)
+        judge, now = self._judge(), self._services.clock.now()
+        live = self._services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        load, (_, epsilon) = judge.load(cluster, live), judge.in_force(cluster)
+        found = waiting.decide(load, epsilon, now)
+        for request in found.started:
+            draft = self._started(cluster, request.uid, asks)
+            if draft is not None:
+                made.append(draft)
+        for each, judged in asks.values():
+            blocked = found.blocked.get(each.metadata.uid)
+            made.append(self._left(cluster, each, judged, blocked is None or blocked.level))
+            if each.spec.queue is None:
+                waiting.leave(each.metadata.uid)
+        return made
+
+    def _started(
+        self, cluster: Cluster, uid: str, asks: dict[str, tuple[_New, Judged]]
+    ) -> Draft | None:
+        """Return the approval of a request whose turn it is; None when it no longer fits."""
+        new = asks[uid][0] if uid in asks else self._waiting(uid)
+        if new is None:
+            return None
+        judged = self._judged(cluster, new.spec, new.metadata)
+        if judged.decision.outcome != "approved":
+            return None
+        asks.pop(uid, None)
+        return self._counted(self._draft(cluster, new, self._approved(new, judged)))
+
+    def _left(self, cluster: Cluster, new: _New, judged: Judged, level: object) -> Draft:
+        """Return what becomes of a new request that may not start now."""
+        decision = judged.decision
+        if decision.outcome == "approved":
+            told = f"{decision.message.partition(';')[0]}; others wait for {cluster.name}"
+            kept = "its queue has no more to give" if level in {"Queue", "Cohort"} else (
+                "the room is kept for them"
+            )  # fmt: skip
+            decision = msgspec.structs.replace(
+                decision, outcome="denied", reason=OTHERS_WAIT, message=f"{told}: {kept}",
+                chosen=None,
+            )  # fmt: skip
+        if new.spec.queue is None:
+            return self._draft(cluster, new, self._denied(new, judged, decision))
+        waits = msgspec.structs.replace(decision, outcome="waiting")
+        return self._draft(cluster, new, self._status(new, judged, waits))
+
+    def _line(self, cluster: Cluster, queues: tuple[Queue, ...]) -> WaitingLine:
+        """Return the cluster's line, made from what is stored when something about it changed."""
+        path, judge = cluster.key.path, self._judge()
+        rule, _ = judge.in_force(cluster)
+        line = self._lines.get(path)
+        if line is None or line.made_for != made_for(cluster, queues, rule):
+            cache = self._services.cache
+            line = self._lines[path] = WaitingLine(cluster, queues, rule)
+            for run in (
+                *cache.by(indices.SIMULATIONS_HOLDING, path),
+                *cache.by(indices.SIMULATIONS_QUEUED, path),
+            ):
+                if run.status.decision is not None:
+                    line.follow(run, judge.wanted(run))
+        return line
+
+    def _request(self, waiting: WaitingLine, new: _New, judged: Judged) -> Request:
+        lasts = judged.prediction.of("duration_seconds")
+        default = self._services.settings.now().admission.default_duration_seconds
+        return waiting.request(
+            (new.metadata.uid, new.metadata.namespace, new.spec),
+            since=new.since,
+            amounts=judged.need.bounds,
+            seconds=judged.seconds or default,
+            durations=() if lasts is None else lasts.spread,
+            alike=alike(judged.need),
+        )
+
+    # --- what is in the store ---------------------------------------------------------------
+
+    def _undecided(self, path: str) -> list[_New]:
+        """Return the requests of other processes, in the order in which they came."""
+        cache = self._services.cache
+        found = cache.by(indices.SIMULATIONS_UNDECIDED, path)
+        ordered = sorted(found, key=lambda each: (each.status.asked_at or _ever(), each.name))
+        return [_new(each) for each in ordered[:UNDECIDED]]
+
+    def _waiting(self, uid: str) -> _New | None:
+        found = self._services.cache.of_uid(Simulation, uid)
+        if found is None or found.status.phase is not SimulationPhase.QUEUED:
+            return None
+        return _new(found)
+
+    async def _cluster(self, asked: Asked) -> Cluster | None:
+        """Return the cluster that is asked for; None when the request was refused for want of it."""
+        services, ref = self._services, Ref(Cluster, asked.namespace, asked.spec.cluster)
+        cluster = services.cache.find(ref)
+        if cluster is None:
+            await services.fresh()
+            cluster = services.cache.find(ref)
+        if cluster is None or cluster.deleting:
+            services.asked.refuse(asked, _no_cluster(services, asked, cluster))
+            return None
+        return cluster
+
+    # --- judging ----------------------------------------------------------------------------
+
+    def _judge(self) -> Judge:
+        """Return the judge, made at the first request: it brings numpy, which not all need."""
+        if self._judges is None:
+            from labfleet.decisions.admission.judge import Judge
+
+            self._judges = Judge()
+        return self._judges
+
+    async def _learn(self) -> None:
+        """Learn from the runs that have ended since the last round."""
+        trust = self._services.settings.now().admission.trust_reports
+        known = self._services.learning.known
+        if self._taught or known is None or known.trusts_reports != trust:
+            self._taught = False
+            try:
+                await self._services.learning.current(trust_reports=trust)
+            except BaseException:
+                self._taught = True
+                raise
+
+    def _judged(self, cluster: Cluster, spec: SimulationSpec, metadata: Metadata) -> Judged:
+        services = self._services
+        learner = services.learning.known
+        assert learner is not None  # noqa: S101 - a round begins with learning
+        return self._judge().decide(
+            spec,
+            learner,
+            uid=metadata.uid,
+            cluster=cluster,
+            live=services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path),
+            now=services.clock.now(),
+            revision=services.cache.revision,
+        )
+
+    def _counted(self, draft: Draft) -> Draft:
+        """Count what an approved request holds before the next one is decided."""
+        self.follow(draft.made)
+        return draft
+
+    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Follow what others wrote; what this process has committed is counted already."""
+        run = new or old
+        if self._judges is None or not isinstance(run, Simulation):
+            return
+        line = self._lines.get(refs.cluster_of(run).key.path)
+        if new is None:
+            self._judges.drop(run)
+            if line is not None:
+                line.leave(run.metadata.uid)
+            return
+        self.follow(run)
+        self._taught = self._taught or run.status.reported
+
+    # --- statuses ---------------------------------------------------------------------------
+
+    def _draft(self, cluster: Cluster, new: _New, status: SimulationStatus) -> Draft:
+        if new.old is not None:
+            return Draft(msgspec.structs.replace(new.old, status=status), cluster)
+        made = Simulation(metadata=new.metadata, spec=new.spec, status=status)
+        return Draft(made, cluster, new.asked)
+
+    def _status(self, new: _New, judged: Judged, decision: Decision) -> SimulationStatus:
+        return SimulationStatus(
+            decision=decision,
+            prediction=judged.prediction,
+            evidence=judged.evidence,
+            asked_at=new.since,
+            observed_generation=new.metadata.generation,
+        )
+
+    def _denied(self, new: _New, judged: Judged, decision: Decision) -> SimulationStatus:
+        status = self._status(new, judged, decision)
+        return msgspec.structs.replace(status, phase=SimulationPhase.DENIED, decided_at=decision.at)
+
+    def _approved(self, new: _New, judged: Judged) -> SimulationStatus:
+        """Return the status of an approved request: what it holds, until when, what it owes."""
+        now, settings = judged.decision.at, self._services.settings.now().admission
+        seconds = judged.seconds or settings.default_duration_seconds
+        end = now + timedelta(seconds=seconds + settings.grace_seconds)
+        ttl, waited = new.spec.ttl_seconds, new.spec.queue is not None and new.old is not None
+        return msgspec.structs.replace(
+            self._status(new, judged, judged.decision),
+            phase=SimulationPhase.APPROVED,
+            reservation=Reservation(
+                holder=new.metadata.name, amounts=judged.decision.requested, start=now, end=end
+            ),
+            decided_at=now,
+            lease_until=None if ttl is None else now + 3 * timedelta(seconds=ttl),
+            take_up_by=now + timedelta(seconds=settings.take_up_seconds) if waited else None,
+        )
+
+
+def named(services: ServiceContext, namespace: str) -> Metadata:
+    """Return the metadata of a new simulation, named after its uid."""
+    uid = services.ids.uid()
+    return Metadata(
+        name=f"sim-{uid.replace('-', '')[:20]}",
+        namespace=namespace,
+        uid=uid,
+        generation=1,
+        creation_timestamp=services.clock.now(),
+    )
+
+
+def _new(old: Simulation) -> _New:
+    since = old.status.asked_at or old.metadata.creation_timestamp or _ever()
+    return _New(old.spec, old.metadata, since, old=old)
+
+
+def _ever() -> datetime:
+    return datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _no_cluster(services: ServiceContext, asked: Asked, cluster: Cluster | None) -> errors.Invalid:
+    name = asked.spec.cluster
+    if cluster is not None:
+        what = f"cluster {name!r} is being deleted"
+        return intake.invalid(("cluster", what), reason="ClusterTerminating")
+    known = [each.name for each in services.cache.all(Cluster) if each.namespace == asked.namespace]
+    what = f"cluster {name[:64]!r} does not exist" + intake.hint(name[:64], known)
+    return intake.invalid(("cluster", what), reason="UnknownName")
