@@ -71,7 +71,7 @@ def test_an_order_is_a_seeds_shuffle_with_a_limit_for_each_type():
 @pytest.mark.parametrize(
     ("where", "name", "broken", "moves"),
     [
-        (load, "draws", lambda uid, spreads: draws(uid, spreads) // 3, "over_limit"),
+        (load, "draws", lambda *how: draws(*how) // 3, "over_limit"),
         (load.Load, "remove", lambda self, uid: None, "true_use"),
     ],
 )

@@ -31,7 +31,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ROOMS = "kernel|resources|decisions|interfaces|engine|service|controllers|stores|adapters|api|app"
 # Variables of the command line and of tests; those of the server are its settings.
-CLI_VARIABLES = {"URL", "TOKEN", "TOKEN_FILE", "CONTEXT", "NAMESPACE", "OUTPUT", "SERVER_CONFIG"}
+CLI_VARIABLES = {
+    "URL", "TOKEN", "TOKEN_FILE", "CONTEXT", "NAMESPACE", "OUTPUT", "SERVER_CONFIG",
+    "SIMULATION_ID",
+}  # fmt: skip
 
 
 def pages() -> list[Path]:

@@ -84,6 +84,7 @@ NOT_REFERENCED: dict[str, str] = {}
 STARTS = {
     "labfleet.entry",
     "labfleet.__main__",
+    "labfleet.client",  # Python programs import it
     "cml_simulator.__main__",
     "cml_simulator.shell.main",
     "aws_simulator.main",

@@ -44,6 +44,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "wait",
         "Wait until an object has a phase or condition, or is gone.",
     ),
+    "admit": (
+        "labfleet.cli.commands.admit",
+        "admit",
+        "Start a command when its run may start, and report its end.",
+    ),
     "apply": (
         "labfleet.cli.commands.applying",
         "apply",
@@ -211,7 +216,7 @@ class Root(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 ok, 1 error, 2 usage, 3 not placed or not met, 4 not found, "
     "5 conflict, 6 denied, 7 refused, 8 timed out, 9 unreachable, 130 interrupted; "
-    "diff: 0 same, 10 changes, 20 and more error.",
+    "diff: 0 same, 10 changes, 20 and more error; admit: also the command's own, 126 and 127.",
 )
 @click.version_option(package_name="labfleet", message="labfleet %(version)s")
 @options.shared

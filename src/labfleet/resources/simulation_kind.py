@@ -50,12 +50,12 @@ KIND = Kind(
     columns=columns(
         "PHASE=status.phase",
         "CLUSTER=spec.cluster",
-        "FAMILY=spec.family*",
+        "FAMILY=status.prediction.family*",
         "CPU(m)=status.decision.requested.cpuMilli",
         "MEMORY(MiB)=status.decision.requested.memoryMib",
-        "DECIDED=status.decidedAt",
+        "OWNER=spec.owner",
+        "DECIDED=status.decidedAt*",
         "ENDED=status.completedAt*",
-        "OWNER=spec.owner*",
         "QUEUE=spec.queue*",
     ),
     filters=filters(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("Decision", summary(call, decision, known=str(answer.get("summary"))))
         lines += _line("Needs", _needs(decision.get("requested") or {}))
         lines += _line("Looked at", _looked_at(decision))
+        lines += _line("Rule", _rule(decision))
+    lines += _predicted(answer)
     lines += [
         line
         for each in answer.get("conditions") or ()
@@ -105,6 +108,47 @@ def _looked_at(decision: dict[str, Any]) -> str:
     return human_units.count(int(evaluated or 0), "candidate") + (
         f"; rejected: {why}" if why else ""
     )
+
+
+def _rule(decision: dict[str, Any]) -> str:
+    """Return by which rule a run was admitted or not, and at which risk of too much load."""
+    rule, risk, most = (decision.get(each) for each in ("rule", "risk", "epsilon"))
+    if not rule or not isinstance(risk, int | float):
+        return str(rule or "")
+    allowed = f", at most {most:.2%}" if isinstance(most, int | float) else ""
+    return f"{rule}: the load exceeds a target with {risk:.2%}{allowed}"
+
+
+def _predicted(answer: dict[str, Any]) -> list[str]:
+    """Return the bounds of what a run needs, those that rest on the same above one sentence."""
+    forecasts = (answer.get("prediction") or {}).get("forecasts") or ()
+    lines: list[str] = []
+    for at, each in enumerate(forecasts):
+        lines += _line("Predicted", _forecast(each))
+        after = forecasts[at + 1] if at + 1 < len(forecasts) else {}
+        if each.get("sentence") != after.get("sentence"):
+            lines += _line("Evidence", each.get("sentence"))
+    known = {each.get("sentence") for each in forecasts}
+    more = (each for each in answer.get("evidence") or () if each not in known)
+    return [*lines, *(line for each in more for line in _line("Evidence", each))]
+
+
+def _forecast(each: dict[str, Any]) -> str:
+    """Return `at most 4 CPU in 95% of runs, most likely 3 CPU`; empty when there is no bound."""
+    name = str(each.get("resource"))
+    bound, likely, share = (each.get(key) for key in ("bound", "expected", "coverage"))
+    if not isinstance(bound, int | float):
+        return ""
+    runs = f" in {100 * share:.4g}% of runs" if isinstance(share, int | float) else ""
+    takes = "takes " if name == "duration_seconds" else ""
+    said = f"{takes}at most {_of(name, bound)}{runs}"
+    return f"{said}, most likely {_of(name, likely)}" if isinstance(likely, int | float) else said
+
+
+def _of(resource: str, value: float) -> str:
+    if resource == "duration_seconds":
+        return f"{value:.2g}s" if value < 10 else human_units.span(value)
+    return human_units.amount(resource, math.ceil(value))
 
 
 def _condition(condition: dict[str, Any], now: Any) -> str:

@@ -78,12 +78,21 @@ class Client:
         return self.call("POST", path, query=query, body=body).body
 
     def call(
-        self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        key: str | None = None,
     ) -> Reply:
-        """Do one call, repeated within bounds; Failure for anything but 2xx."""
+        """Do one call, repeated within bounds; Failure for anything but 2xx.
+
+        `key` is the idempotency key of a call that a later one shall repeat.
+        """
         headers = self._headers()
         if method != "GET":
-            headers["Idempotency-Key"] = self.environment.key()
+            headers["Idempotency-Key"] = key or self.environment.key()
         content = None
         if body is not None:
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from labfleet.cli.kit.processes import Processes
 
 
 def _now() -> datetime:
@@ -33,15 +36,24 @@ def _terminal_out() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def _pause(until: threading.Event, seconds: float) -> bool:
+    return until.wait(seconds)
+
+
 @dataclass
 class CommandEnvironment:
-    """Environment, clock, random numbers; `error_base` is added to the exit code of errors (diff: 20)."""
+    """Environment, clock, random numbers; `error_base` is added to the exit code of errors (diff: 20).
+
+    `pause` rests for so many seconds, at most until the event, and returns whether that came.
+    """
 
     env: Mapping[str, str] = field(default_factory=dict)
     home: Path = field(default_factory=Path.home)
     now: Callable[[], datetime] = _now
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    pause: Callable[[threading.Event, float], bool] = _pause
+    processes: Processes = field(default_factory=Processes)
     rng: Callable[[], float] = random.random
     key: Callable[[], str] = _key
     terminal_in: Callable[[], bool] = _terminal_in

@@ -39,6 +39,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet wait worker/w-1 --for condition=Drained --timeout 2h",
         "labfleet wait session/ccnp-4711 --for delete",
     ),
+    "admit": (
+        "labfleet admit --param chart=waku --param nodecount=50 -- ./run-waku.sh {id}",
+        "labfleet admit --cost cpu=4,memory=8Gi --queue --timeout 2h -- make bench",
+        "labfleet admit --param chart=waku --hold 30m -- helm install waku-{id} waku",
+    ),
     "apply": (
         "labfleet apply -f exam.yaml",
         "labfleet apply -f exam/ --dry-run=server",

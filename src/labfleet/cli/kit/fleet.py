@@ -30,6 +30,12 @@ class FleetTime:
         at, began, rate = self._seen
         return at + timedelta(seconds=(environment.monotonic() - began) * rate)
 
+    def rate(self) -> float:
+        """Return how many seconds of the fleet's time pass in one of this machine's."""
+        if self._seen is None:
+            self.now()
+        return 1.0 if self._seen is None else self._seen[2]
+
     def _ask(self) -> tuple[datetime | None, float]:
         quick = replace(self.api, seconds=_PATIENCE, attempts=1, keep=False, heard=None)
         try:

@@ -102,14 +102,34 @@ def amount(dimension: str, value: float) -> str:
     kind = dimension.replace("_", "").lower()
     whole = int(value)
     if kind == "cpumilli":
-        return f"{quantity.format_cpu(whole)} CPU"
+        return f"{whole / 1000:g} CPU"
     if kind in {"memorymib", "storagemib"}:
         what = "memory" if kind.startswith("memory") else "storage"
-        return f"{quantity.format_memory(whole)}B {what}"
+        return f"{memory(whole)} {what}"
     if kind == "networkkbps":
         return f"{whole / 1000:g} Mbit/s"
     named = {"nodes": "licensed nodes", "labs": "lab slots", "ports": "ports"}.get(kind, dimension)
     return f"{whole} {named[:-1] if whole == 1 and named.endswith('s') else named}"
+
+
+def memory(mib: int) -> str:
+    """Return `900MiB`, `8GiB` or `5.12GiB`: exact to three digits."""
+    if mib < 1024:
+        return f"{mib}MiB"
+    return f"{mib / 1024:.3f}".rstrip("0").rstrip(".") + "GiB"
+
+
+COLUMN_UNITS = frozenset({"cpuMilli", "memoryMib", "storageMib", "networkKbps"})
+"""Fields that a table for people shows in other units than the field's."""
+
+
+def cell(key: str, value: Any) -> str:
+    """Return the cell of a field of COLUMN_UNITS: `1.5` CPU, `8GiB`, `100Mbit/s`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return plain(value)
+    if key == "cpuMilli":
+        return f"{value / 1000:g}"
+    return f"{value / 1000:g}Mbit/s" if key == "networkKbps" else memory(int(value))
 
 
 def plain(value: Any) -> str:

@@ -39,7 +39,11 @@ def shared(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wants_json(argv: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Tell whether errors are to be JSON too; known before the line is parsed."""
+    """Tell whether errors are to be JSON too; known before the line is parsed.
+
+    What stands after `--` is another program's.
+    """
+    argv = list(argv)[: list(argv).index("--")] if "--" in argv else argv
     for at, word in enumerate(argv):
         if word in {"--json", "-ojson", "-o=json", "--output=json"}:
             return True

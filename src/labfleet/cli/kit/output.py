@@ -17,6 +17,7 @@ from typing import Any
 from labfleet.cli.kit import exits, human_units, options, paths, yamltext
 from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.kernel import spreadsheet
+from labfleet.resources.declaration import Column
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
@@ -167,13 +168,14 @@ class Output:
     def _columns(self, kind: Kind, *, spaces: bool) -> list[OutputColumn]:
         if self.format == "custom-columns":
             return _custom(self.argument)
-        cell = _raw if self.format == "csv" else human_units.plain
+        bare = self.format == "csv"
+        cell = _raw if bare else human_units.plain
         wide = self.format in {"wide", "csv"}
         columns = [OutputColumn("NAME", _at("metadata.name", cell))]
         if spaces:
             columns.insert(0, OutputColumn("NAMESPACE", _at("metadata.namespace", cell)))
         columns += [
-            OutputColumn(each.title, _at(each.path, cell))
+            OutputColumn(each.title, _at(each.path, cell)) if bare else _readable(each)
             for each in kind.columns
             if wide or not each.wide
         ]
@@ -308,6 +310,15 @@ def full_name(obj: Any) -> str:
 
 def _at(path: str, cell: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda obj: cell(paths.simple(obj, path))
+
+
+def _readable(column: Column) -> OutputColumn:
+    """Return a column for people: its amounts with units, so that the title needs none."""
+    key = column.path.rpartition(".")[2]
+    if key not in human_units.COLUMN_UNITS:
+        return OutputColumn(column.title, _at(column.path, human_units.plain))
+    title = column.title.partition("(")[0]
+    return OutputColumn(title, _at(column.path, lambda value: human_units.cell(key, value)))
 
 
 def _age(now: datetime) -> Callable[[Any], str]:

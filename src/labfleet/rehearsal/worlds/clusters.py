@@ -2,8 +2,8 @@
 
 A run has a family and a size; what it takes rises, stays for a while with waves on it, and falls
 to nothing at its end. Heavier runs of a family last longer, so that what runs at an instant is
-heavier than runs are on the whole (facts/learning.md#7). The truth of the rules of admission is
-here: neither what the product stores nor what a script reports changes it.
+heavier than runs are on the whole (docs/explanation/admission-by-chance.md). The truth of the rules
+of admission is here: neither what the product stores nor what a script reports changes it.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.declaration import Entry
 from labfleet.resources.meta import Record, Resource
+from labfleet.resources.prediction import Prediction
 
 
 class Blocker(Record, frozen=True, kw_only=True):
@@ -71,6 +72,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     lines: The whole explanation in sentences.
     uid: Identity of the object that is explained; another one may get its name.
     attempts: A session's earlier and next attempts, in sentences.
+    prediction: What a simulation is expected to need; null for other kinds.
+    evidence: What a simulation's bounds rest on, in sentences.
     """
 
     kind: str
@@ -92,6 +95,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     uid: str = ""
     attempts: tuple[str, ...] = ()
+    prediction: Prediction | None = None
+    evidence: tuple[str, ...] = ()
 
 
 def made(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
@@ -37,7 +39,7 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
         waits.append("the caller to report its end")
         if status.reservation is not None and status.reservation.end is not None:
             deadline = Deadline(at=status.reservation.end, what="the approval expires")
-    return made(
+    told = made(
         obj,
         phase=status.phase,
         since=status.completed_at or status.started_at or status.decided_at or status.asked_at,
@@ -48,13 +50,17 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
         deadline=deadline,
         where=f" on cluster {obj.spec.cluster}",
     )
+    rests = (f"{each[:1].upper()}{each[1:]}" for each in dict.fromkeys(status.evidence))
+    return msgspec.structs.replace(
+        told, prediction=status.prediction, evidence=status.evidence, lines=(*told.lines, *rests)
+    )
 
 
 def _why(obj: Simulation) -> str:
-    """Return the decision's sentence, what it was made from, and what was done since."""
+    """Return the decision's sentence, and what was done since."""
     status = obj.status
     said = [] if status.decision is None else [status.decision.message]
-    return "; ".join([*said, *status.evidence, *([status.note] if status.note else [])])
+    return "; ".join([*said, *([status.note] if status.note else [])])
 
 
 def _changed(old: Simulation, new: Simulation) -> Iterator[Change]:

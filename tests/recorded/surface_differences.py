@@ -1,0 +1,394 @@
+"""Where today's OpenAPI document differs from recorded ones, and why."""
+
+from __future__ import annotations
+
+_WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
+_PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "9f921ab": {
+        "/paths/~api~internal~workers~{id}~cml-data/get/summary": "seed 003 is upstream 003 now",
+        "/components/schemas/Reading/properties/at": "when a worker was last measured",
+        "/components/schemas/SettingValue/properties/note": "what a value will not do is said",
+        "/components/schemas/SettingValue/properties/value": "each field says what it is",
+        "/paths/~api~workers~region~{region}~workers/get/responses/200/content": "it is a list",
+        "/components/schemas/AliveReply": "liveness says no more than that it lives",
+        "/paths/~healthz/get/responses/200/content": "liveness says no more than that it lives",
+        "/paths/~readyz/get/summary": "readiness says what of the store works",
+        "/paths/~api~v1~settings~confirm-clock": "a jump of the host's clock is confirmed there",
+        "/components/schemas/ObservationBody/properties/observed_ports": "none told is not none",
+        "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
+    }
+    | {
+        f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
+        for record, names in (
+            ("CmlDataReport", "uptime_seconds"),
+            ("CmlNumbers", "uptime_seconds memory_total memory_used memory_free"),
+            ("CmlNumbers", "disk_total disk_used disk_free"),
+            ("Ec2Numbers", "network_in_bytes network_out_bytes"),
+        )
+        for name in names.split()
+    }
+    | {
+        f"/components/schemas/{place}": "a run's cost may be left out, is predicted and learned"
+        for place in (
+            "Cost",
+            "ClusterSpec/properties/coveragePercent",
+            "ClusterSpec/properties/defaults",
+            "ClusterSpec/properties/overloadPercent",
+            "ClusterSpec/properties/rule",
+            *(f"Decision/properties/{name}" for name in ("epsilon", "risk", "rule")),
+            "DefaultCost",
+            "Evidence",
+            *(f"Explanation/properties/{name}" for name in ("evidence", "prediction")),
+            "Forecast",
+            "Prediction",
+            "Rule",
+            "RunBody/properties/cost",
+            "RunBody/required",
+            "RunReply/properties/evidence",
+            "RunReply/properties/predicted",
+            "SimulationSpec/properties/cost",
+            "SimulationSpec/properties/durationSeconds",
+            "SimulationSpec/properties/family",
+            "SimulationStatus/properties/evidence",
+            "SimulationStatus/properties/prediction",
+            "Use",
+            "Achieved",
+            "Later",
+            "Overload",
+            "Cluster/properties/status/default/overload",
+            "ClusterStatus/properties/overload",
+            "SimulationStatus/properties/used",
+            "PredictionList",
+            "RunKind",
+        )
+    }
+    | {"/paths/~api~v1~predictions": "how well predictions hold"}
+    | {
+        f"/{place}": "a run may wait, lives by its caller's reports, and ends in more than one way"
+        for place in (
+            "components/schemas/CompleteBody/properties/observed",
+            "components/schemas/CompleteBody/properties/status",
+            "components/schemas/HeartbeatBody",
+            "components/schemas/HeartbeatReply",
+            "components/schemas/RunBody/properties/duration_seconds",
+            "components/schemas/RunBody/properties/key",
+            "components/schemas/RunBody/properties/priority",
+            "components/schemas/RunBody/properties/queue",
+            "components/schemas/RunBody/properties/ttl_seconds",
+            "components/schemas/RunReply/properties/take_up_by",
+            "components/schemas/RunReply/properties/position",
+            "components/schemas/RunReply/properties/start_range",
+            "components/schemas/StartRange",
+            "components/schemas/Settings/properties/spec/default/admission",
+            "components/schemas/SettingsSpec/properties/admission",
+            "components/schemas/Simulation/properties/status/default",
+            "components/schemas/SimulationPhase",
+            "components/schemas/SimulationSpec/properties/priority",
+            "components/schemas/SimulationSpec/properties/queue",
+            "components/schemas/SimulationSpec/properties/ttlSeconds",
+            "components/schemas/SimulationStatus/properties/askedAt",
+            "components/schemas/SimulationStatus/properties/leaseUntil",
+            "components/schemas/SimulationStatus/properties/note",
+            "components/schemas/SimulationStatus/properties/observed",
+            "components/schemas/SimulationStatus/properties/phase",
+            "components/schemas/SimulationStatus/properties/reported",
+            "components/schemas/SimulationStatus/properties/startedAt",
+            "components/schemas/SimulationStatus/properties/takeUpBy",
+            "paths/~api~v1~simulations/get/parameters/11",
+            "paths/~api~v1~simulations~{name}/get/parameters/2",
+            "paths/~simulation_heartbeat",
+        )
+    }
+    | {
+        f"/{place}": "a token may come in X-API-Key, as upstream 002's programs send it"
+        for place in ("components/securitySchemes/apiKey", "security")
+    }
+    | {
+        f"/components/schemas/{place}": "what is promised of a worker and left is told"
+        for place in (
+            "Allocation",
+            "Reading/properties/allocation",
+            "Shares",
+            "Vitals/properties/allocation",
+            "Worker/properties/status/default/allocation",
+            "WorkerStatus/properties/allocation",
+        )
+    }
+    | {
+        f"/components/schemas/{place}/{name}": "a launch and the last check have instants"
+        for place in ("Worker/properties/status/default", "WorkerStatus/properties")
+        for name in (
+            "failedCheckAt",
+            "lastHealthCheckAt",
+            "provisioningEndedAt",
+            "provisioningStartedAt",
+        )
+    }
+    | dict.fromkeys(
+        (
+            "/components/schemas/FlatWorkers",
+            "/paths/~api~internal~workers/get/responses/200",
+            "/paths/~api~internal~workers/get/summary",
+            "/paths/~api~internal~workers~{id}/get/responses/200",
+            "/paths/~api~internal~workers~{id}/get/summary",
+        ),
+        "upstream 002's routes answer its flat worker",
+    )
+    | {"/paths/~api~v1~workers/get/parameters": "workers are listed by the tags that EC2 shows"}
+    | {
+        f"/components/schemas/ImportBody/{name}": "an import takes upstream 002's body"
+        for name in (
+            "properties/aws_instance_id",
+            "properties/instance_id",
+            "properties/template",
+            "required",
+        )
+    }
+    | {
+        f"/components/schemas/{place}": "a pool's phase has a date of its own"
+        for place in (
+            "Pool/properties/status/default/phaseSince",
+            "PoolStatus/properties/phaseSince",
+        )
+    }
+    | {
+        f"/components/schemas/{place}": "alerts carry the value that was measured"
+        for place in ("Condition/properties/measured", "Measured", "Raised/properties/measured")
+    }
+    | {
+        f"/components/schemas/{place}": "a worker's time limit says from when it counts"
+        for place in (
+            "LimitStatus",
+            "Worker/properties/status/default/limit",
+            "WorkerStatus/properties/limit",
+        )
+    }
+    | {
+        f"/components/schemas/{place}": "stopped workers are in a count of their pool"
+        for place in ("Pool/properties/status/default/stopped", "PoolStatus/properties/stopped")
+    }
+    | {
+        f"/components/schemas/{place}": "what others ended is counted, and no suspect for ever"
+        for place in (
+            "GarbageSummary/properties/endedOutside",
+            "GarbageSummary/required",
+            "Region/properties/status/default",
+            "RegionStatus/properties/endedOutside",
+            "RegionStatus/properties/outside",
+        )
+    }
+    | {
+        "/paths/~api~v1~fleet~leaders": "everybody sees who leads",
+        "/components/schemas/LeaderList": "everybody sees who leads",
+        "/components/schemas/RoleLeader": "everybody sees who leads",
+    }
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~apply",
+            "/components/schemas/AppliedItem",
+            "/components/schemas/ApplyReply",
+            "/components/schemas/ApplyRequest",
+            "/components/schemas/ApplyResult",
+        ),
+        "many objects are applied in one request",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/EventReply/properties/uid",
+            "/components/schemas/Explanation/properties/uid",
+            "/paths/~api~v1~sessions~{name}~cancel/post/parameters",
+            "/paths/~api~v1~sessions~{name}~extend/post/parameters",
+        ),
+        "a name is given again, so the object that is meant is told by its uid",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Definition/properties/status/default/unplaced",
+            "/components/schemas/DefinitionStatus/properties/unplaced",
+        ),
+        "nodes that get a place at import are counted",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Catalogue",
+            "/components/schemas/Definition/properties/status/default/imageDefinitions",
+            "/components/schemas/DefinitionStatus/properties/imageDefinitions",
+            "/components/schemas/Image",
+            "/components/schemas/ImageList",
+            "/components/schemas/ImageSpec",
+            "/components/schemas/ImageStatus",
+            "/components/schemas/Template/properties/status/default/image",
+            "/components/schemas/TemplateStatus/properties/image",
+            "/paths/~api~v1~images",
+            "/paths/~api~v1~images~{name}",
+            "/paths/~api~v1~images~{name}~events",
+            "/paths/~api~v1~images~{name}~explain",
+        ),
+        "labs are judged by what workers of an image were seen to have",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Queue",
+            "/components/schemas/QueueList",
+            "/components/schemas/QueueOrder",
+            "/components/schemas/QueueSpec",
+            "/components/schemas/QueueStatus",
+            "/paths/~api~v1~queues",
+            "/paths/~api~v1~queues~{name}",
+            "/paths/~api~v1~queues~{name}~events",
+            "/paths/~api~v1~queues~{name}~explain",
+        ),
+        "requests for a cluster wait in queues",
+    )
+    | dict.fromkeys(
+        (
+            "/paths/~api~v1~sessions~{name}~retry",
+            "/components/schemas/RetryRequest",
+            "/components/schemas/SessionLink",
+            "/components/schemas/Explanation/properties/attempts",
+            *(
+                f"/components/schemas/{place}/{name}"
+                for place in ("Session/properties/status/default", "SessionStatus/properties")
+                for name in ("retryCount", "retryOf", "retriedAs")
+            ),
+        ),
+        "a failed session is tried again as a new one that links to it",
+    )
+    | {
+        f"/components/schemas/{name}/properties/namespace": _WHERE
+        for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
+    }
+    | {
+        f"/components/schemas/HealthReply/properties/store{name}": "what of the store works"
+        for name in ("", "Reason", "Since")
+    }
+    | {
+        f"/components/schemas/{place}/limits": "one caller's share is a setting"
+        for place in ("Settings/properties/spec/default", "SettingsSpec/properties")
+    }
+    | dict.fromkeys(
+        (
+            *(
+                f"/components/schemas/{name}"
+                for name in (
+                    "DeregisterLicenceRequest",
+                    "LicenceOrder",
+                    "LicenceProgress",
+                    "LicenceReading",
+                    "LicenceStatus/properties/order",
+                    "LicenseBody",
+                    "OrderReading",
+                    "RegisterLicenceRequest",
+                    "Worker/properties/spec/default/licence",
+                    "Worker/properties/status/default/licence/order",
+                    "WorkerSpec/properties/licence",
+                    "WorkerStatus/properties/licence/default/order",
+                )
+            ),
+            "/paths/~api~v1~workers~{name}~deregister-licence",
+            "/paths/~api~v1~workers~{name}~licence",
+            "/paths/~api~v1~workers~{name}~register-licence",
+            "/paths/~api~v1~workers~{name}~renew-licence",
+            "/paths/~api~workers~region~{region}~workers~{id}~license",
+        ),
+        "a licence is registered, renewed and given back without making the worker anew",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/ConsoleText/properties/answered",
+            "/components/schemas/Worker/properties/spec/default/consoleAsked",
+            "/components/schemas/Worker/properties/status/default/consoleHandled",
+            "/components/schemas/WorkerSpec/properties/consoleAsked",
+            "/components/schemas/WorkerStatus/properties/consoleHandled",
+            "/paths/~api~v1~workers~{name}~console",
+            "/paths/~api~v1~workers~{name}~logs/get/summary",
+        ),
+        "console text is read when somebody asks for it",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/DefinitionSpec/properties/labUser",
+            "/components/schemas/LabUser",
+            "/components/schemas/PortAccess",
+            "/components/schemas/Session/properties/status/default/access",
+            "/components/schemas/SessionAccess",
+            "/components/schemas/SessionStatus/properties/access",
+            "/components/schemas/Settings/properties/spec/default/access",
+            "/components/schemas/SettingsSpec/properties/access",
+        ),
+        "owners are told where their labs are, as far as a setting says",
+    )
+    | {
+        f"/components/schemas/{place}": "labs that are no session's are known and told"
+        for place in (
+            "Deed/properties/kind",
+            "StrayLab",
+            "StrayLabs",
+            "Suspect/properties/kind",
+            "Worker/properties/status/default/strayLabs",
+            "WorkerStatus/properties/strayLabs",
+        )
+    }
+    | {
+        "/components/schemas/DefinitionSpec/properties/family": "past runs of a lab's versions are "
+        "one family",
+    }
+    | dict.fromkeys(
+        (
+            "/components/schemas/ImportRuns",
+            "/components/schemas/ImportedRuns",
+            "/components/schemas/KeptRun",
+            "/components/schemas/PastRun",
+            "/components/schemas/Run",
+            "/components/schemas/RunKind",
+            "/components/schemas/RunList",
+            "/components/schemas/Source",
+            "/components/schemas/Use",
+            "/paths/~api~history",
+            "/paths/~api~v1~history",
+            "/paths/~api~v1~history~import",
+        ),
+        "past runs are kept and read",
+    )
+    | {
+        f"/components/schemas/RunBody/properties/{name}/default": "what the caller left out stays "
+        "left out, so that one key and body are one request after an upgrade too"
+        for name in ("cluster", "duration_seconds", "owner", "params")
+    }
+    | {
+        f"/components/schemas/{place}": _PROVIDER
+        for place in (
+            "AwsSettings/properties/kind",
+            "AwsSettings/required",
+            "Ec2Status",
+            "Machine/properties/aws",
+            "Machine/properties/provider",
+            "MachineStatus",
+            "StaticSettings",
+            "Worker/properties/status/default/ec2",
+            "Worker/properties/status/default/machine",
+            "WorkerStatus/properties/ec2",
+            "WorkerStatus/properties/machine",
+        )
+    },
+}
+"""By revision: place in the OpenAPI document (all below it too) -> why today's differs there."""
+_OPERATION = r"/paths/[^/]+/(get|put|post|patch|delete)"
+EVERYWHERE: dict[str, dict[str, str]] = {
+    "9f921ab": {
+        _OPERATION + r"/x-roles(/\d+)?": "each route states its roles, and the document shows them",
+        _OPERATION + r"/parameters/\d+/schema/.*m(in|ax)imum": "a revision in a query is bounded",
+        _OPERATION
+        + r"/(parameters/\d+/(schema/)?)?description": "what each is comes from the docstrings",
+        r"/components/schemas/\w+(/properties/\w+)?/description": "and what each field is",
+        r"/components/schemas/\w+/properties/\w+(/anyOf/\d)?/format": "instants are told as such",
+        _OPERATION + r"/(requestBody|responses/2\d\d)/content/.*/example.*": "from the tests",
+        r"/tags/.*": "and what each group of operations is about",
+        r"/paths/[^/]+/delete/parameters/3/.*": "the uid of the object that is meant to go",
+        _OPERATION + r"/x-body-(limit|values)": "bodies are bounded by route",
+        _OPERATION + r"/responses/[45]\d\d/.*": "the errors of a route follow from its statement",
+        _OPERATION + r"/responses/202/.*": "a deletion that waits for a finalizer is a 202",
+    }
+}
+"""The same for what changed in every operation: the whole place as a pattern -> why."""
