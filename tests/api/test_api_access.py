@@ -118,6 +118,26 @@ async def test_no_reply_shows_a_user_more_than_another(api: Api, setting: str) -
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("setting", ["nothing", "ports", "all"])
+async def test_streams_side_by_side_show_each_caller_its_own_view(api: Api, setting: str) -> None:
+    """A change is encoded once for all who see the same, never for those who see less."""
+    await running(api)
+    await sees(api, setting)
+    path, seen = "/api/v1/events?kinds=sessions", []
+    async with api.stream(path) as staff, api.stream(path, **KIM) as kim:
+        for each in (staff, kim):
+            await each.next()
+        for caller in (KIM, {}):
+            await api.call("POST", "/api/v1/sessions/s1/extend", {"bySeconds": 60}, **caller)
+            for each in (staff, kim):
+                seen.append((await each.next())[2]["object"]["status"]["access"])
+    theirs = (await api.call("GET", "/api/v1/sessions/s1")).json["status"]["access"]
+    hers = (await api.call("GET", "/api/v1/sessions/s1", **KIM)).json["status"]["access"]
+    assert seen == [theirs, hers, theirs, hers]
+    assert (theirs == hers) == (setting == "all")
+
+
+@pytest.mark.asyncio
 @pytest.mark.parametrize("mode", ["dry-run", "apply"])
 async def test_what_apply_answers_is_what_a_read_shows(api: Api, mode: str) -> None:
     """The object as it is and as it was, in an answer that holds many."""

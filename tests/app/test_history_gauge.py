@@ -11,6 +11,8 @@ from labfleet.app.metrics import Metrics
 from labfleet.interfaces.store import HistorySize
 from labfleet.kernel import errors
 
+NAMES = ("labfleet_history", "labfleet_store_bytes")
+
 
 class Answers:
     """A history that answers as it is told to, in turn."""
@@ -25,6 +27,10 @@ class Answers:
             raise found
         return HistorySize(found, 99)
 
+    async def size(self) -> int:
+        """Return a size that is known whenever the rows are."""
+        return 8192
+
 
 @pytest.mark.asyncio
 async def test_the_number_is_absent_while_the_store_does_not_tell_it() -> None:
@@ -35,7 +41,7 @@ async def test_the_number_is_absent_while_the_store_does_not_tell_it() -> None:
     async def pause(seconds: float) -> None:
         del seconds
         text = metrics.text()[0].decode()
-        shown.append([line for line in text.splitlines() if line.startswith("labfleet_history")])
+        shown.append([line for line in text.splitlines() if line.startswith(NAMES)])
         if not store.answers:
             raise asyncio.CancelledError
 
@@ -44,4 +50,5 @@ async def test_the_number_is_absent_while_the_store_does_not_tell_it() -> None:
     add_history(metrics, watch)
     with pytest.raises(asyncio.CancelledError):
         await watch.run()
-    assert shown == [["labfleet_history_rows 3.0"], [], ["labfleet_history_rows 4.0"]]
+    first = ["labfleet_store_bytes 8192.0", "labfleet_history_rows 3.0"]
+    assert shown == [first, [], [first[0], "labfleet_history_rows 4.0"]]

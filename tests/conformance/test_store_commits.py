@@ -105,6 +105,26 @@ async def test_deleted_event_of_a_stored_object(store: s.Store) -> None:
     assert (await store.list("Worker", selectors=[s.Selector("zone", "exists")])).items == ()
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_name_that_is_used_again_is_a_new_object(store: s.Store, together: bool) -> None:
+    """Removed and made again, in one commit or in two: the new document, day and labels alone."""
+    later = START + timedelta(hours=1)
+    await store.commit(commit(put("w1", b"old", zone="eu", tier="x"), put("w2")))
+    writes = (s.Delete(key("w1")), put("w1", b"new", zone="us"))
+    for each in (writes,) if together else ((writes[0],), (writes[1],)):
+        await store.commit(commit(*each, at=later))
+    found = s.Stored(key("w1"), "uid-w1", 4, b"new", {"zone": "us"}, later)
+    assert await store.get(key("w1")) == found
+    assert (await store.list("Worker")).items[0] == found
+    assert (await store.list("Worker", selectors=[s.Selector("tier", "exists")])).items == ()
+    await store.commit(commit(put("w1", b"newer")))
+    changed = await store.get(key("w1"))
+    assert changed is not None
+    assert (changed.revision, changed.doc, changed.created_at) == (5, b"newer", later)
+    with pytest.raises(errors.Conflict):
+        await store.commit(commit(put("w1"), when=(s.AtRevision(key("w1"), 1),)))
+
+
 async def test_one_conflict_in_a_batch(store: s.Store) -> None:
     """Of commits that are grouped, only those fail whose own precondition is broken."""
     waiting = [

@@ -187,3 +187,8 @@ async def test_history_survives_a_backup(shared_place: Place) -> None:
         assert later[0].place > 1000
         assert later[1].place == later[0].place + 1
         assert (await store.history_size()).rows == 4
+
+
+async def test_the_size_is_that_of_a_database_with_tables(store: s.Store) -> None:
+    """Bytes on the disk, never 0: the tables alone take some."""
+    assert await store.size() > 10_000

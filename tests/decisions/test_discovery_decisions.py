@@ -1,7 +1,8 @@
-"""Who is imported of what a scan found, and under which name."""
+"""Who is imported of what a scan found, under which name, and what is kept of the scan."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 from labfleet.decisions import discovery
 from labfleet.interfaces.compute import Instance
-from labfleet.kernel import ids
+from labfleet.kernel import errors, ids
+from labfleet.resources.region import RegionStatus, Scan
+
+NOW = datetime(2026, 11, 28, 9, tzinfo=UTC)
 
 IDS = [f"i-{n:017x}" for n in range(8)]
 INSTANCES = st.lists(
@@ -70,3 +74,42 @@ def test_images_once_matched_are_remembered(before: list[str], found: list[str])
     assert len(short) <= 3
     assert set(short) <= set(made)
     assert set(list(dict.fromkeys(found))[-3:]) <= set(short)
+
+
+SCANS = st.builds(
+    discovery.Scan,
+    images=st.sampled_from([(), ("ami-2",)]),
+    found=st.integers(0, 3),
+    compared=st.booleans(),
+    made=st.sampled_from([(), ("w1",)]),
+    foreign=st.sampled_from([(), ("i-8", "i-9")]),
+    ignored=st.integers(0, 3),
+    trouble=st.sampled_from([None, errors.Unreachable("no answer")]),
+)
+KNOWN = RegionStatus(
+    images=("ami-1",),
+    scan=Scan(runs=4, discovered=9, imported=8, foreign=7, foreign_ids=("i-7",), ignored=6),
+)
+
+
+@given(SCANS)
+def test_a_scan_counts_what_it_compared_and_keeps_the_rest(scan: discovery.Scan) -> None:
+    """One that failed early leaves the counts as they were; each is a run and says its error."""
+    found = discovery.scanned(KNOWN, scan, NOW)
+    told, kept = found.scan, KNOWN.scan
+    assert (told.runs, told.last_run_at) == (kept.runs + 1, NOW)
+    assert told.last_error == ("" if scan.trouble is None else "no answer")
+    counts = (told.discovered, told.foreign, told.foreign_ids, told.ignored)
+    if scan.compared:
+        assert counts == (scan.found, len(scan.foreign), scan.foreign, scan.ignored)
+    else:
+        assert counts == (kept.discovered, kept.foreign, kept.foreign_ids, kept.ignored)
+    assert told.imported == kept.imported + len(scan.made) * scan.compared
+    assert found.images == (scan.images or KNOWN.images)
+
+
+def test_a_scan_of_a_region_without_images_found_nothing() -> None:
+    """It is a comparison with nothing: every count of the last scan becomes 0."""
+    told = discovery.scanned(KNOWN, discovery.Scan(compared=True), NOW).scan
+    assert (told.discovered, told.foreign, told.foreign_ids, told.ignored) == (0, 0, (), 0)
+    assert told.imported == KNOWN.scan.imported

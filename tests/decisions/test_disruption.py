@@ -67,3 +67,30 @@ def test_drained_failed_and_silent_workers_are_away() -> None:
     ]
     assert disruption.of_workers(Disruption(max_workers=4), fleet).left == 1
     assert disruption.of_workers(Disruption(max_workers=3), fleet).left == 0
+
+
+HOSTING = {WorkerPhase.READY, WorkerPhase.READY_UNLICENSED, WorkerPhase.ACTIVE}
+ON_THE_WAY = {
+    WorkerPhase.DRAINING, WorkerPhase.UNLICENSING, WorkerPhase.STOPPING, WorkerPhase.FAILED,
+}  # fmt: skip
+workers = st.builds(
+    worker,
+    st.sampled_from(list(WorkerPhase)),
+    health=st.sampled_from([Health.HEALTHY, Health.UNREACHABLE]),
+    drain=st.booleans(),
+)
+
+
+@given(budgets, st.lists(workers, max_size=12))
+def test_each_worker_serves_is_away_or_counts_for_neither(
+    budget: Disruption, fleet: list[Worker]
+) -> None:
+    """A well worker that hosts serves; one sick, drained, failed or on its way down is away."""
+    hosts = [each for each in fleet if each.status.phase in HOSTING]
+    serving = [
+        each for each in hosts if each.status.health is Health.HEALTHY and each.spec.drain is None
+    ]
+    down = sum(each.status.phase in ON_THE_WAY for each in fleet)
+    away = down + len(hosts) - len(serving)
+    found = disruption.of_workers(budget, fleet)
+    assert found == disruption.room(budget, serving=len(serving), away=away)

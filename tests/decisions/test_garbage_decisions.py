@@ -72,7 +72,10 @@ def test_only_old_suspects_of_regions_that_answered_are_due(
     dry: bool,
     silent: set[str],
 ) -> None:
-    """Nothing is due that is owned, kept, young, unheard, held, a dry run's, or over the caps."""
+    """Nothing is due that is owned, kept, young, unheard, held, a dry run's, or over the caps.
+
+    Of each suspect it is told whether it would be ended, and if not, why.
+    """
     unheard = {"eu"} if silent else set()
     rules = garbage.Rules(grace=300.0, round_limit=3, hold=hold, dry_run=dry)
     found = garbage.sweep(things, before, now, rules, listed={"eu": 6, "us": 30}, unheard=unheard)
@@ -85,6 +88,11 @@ def test_only_old_suspects_of_regions_that_answered_are_due(
     assert sum(thing.place[:2] == ("eu", "instance") for thing in found.due) <= 1
     if hold or dry:
         assert found.due == ()
+    for place, told in found.next.items():
+        assert words[place] in {"kept", "suspect"}
+        if words[place] == "suspect":
+            assert told.startswith("nothing") == bool(hold or dry)
+            assert hold is None or told == f"nothing while held: {hold}"
     for place, at in found.since.items():
         assert place in before or at == now
         assert place[0] in unheard or words[place] == "suspect"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_worlds import machine
 from test_idle import LONG, NOW, ON, QUIET, worker
@@ -23,6 +23,7 @@ from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
 from labfleet.decisions.lifecycle.worker.idle_rule import Wish
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.fleet_settings import Idle
 from labfleet.resources.meta import Effect
 from labfleet.resources.worker import Drain, Health, IdleStatus, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -147,6 +148,32 @@ def test_a_verdict_is_noted_when_it_is_news() -> None:
     known = msgspec.structs.replace(who, status=noted.status)
     assert wish(known, finding(facts=BUSY)) is Wish.NOTHING
     assert wish(known, finding(facts=replace(BUSY, sessions=1))) is Wish.NOTE
+
+
+SETTINGS = st.builds(
+    lambda snooze, timeout: msgspec.structs.replace(
+        ON, snooze_minutes=snooze, timeout_minutes=timeout
+    ),
+    st.sampled_from([30, 60, 600]),
+    st.sampled_from([60, 600]),
+)
+
+
+@settings(max_examples=settings.default.max_examples // 3)
+@given(SETTINGS, SETTINGS, st.sampled_from([BUSY, QUIET]), st.booleans(), st.booleans())
+def test_what_stands_recorded_is_the_newest_verdict(
+    before: Idle, after: Idle, facts: IdleFacts, known: bool, used: bool
+) -> None:
+    """Whatever of a verdict changes, by use or by settings, is news and is written."""
+    who = mine(idle=IdleStatus(since=LONG if known else None))
+    for policy, seen in ((before, facts), (after, BUSY if used else facts)):
+        found = finding(facts=seen, settings=policy)
+        verdict = idle_rule.judge(who, found, NOW).verdict
+        assert verdict is not None
+        who = msgspec.structs.replace(who, status=applied(who, found).status)
+        idle = who.status.idle
+        assert (idle.verdict, idle.signals) == (verdict.verdict, verdict.kept_by)
+        assert (idle.since, idle.snoozed_until) == (verdict.since, verdict.snoozed_until)
 
 
 # --- age ---------------------------------------------------------------------------------

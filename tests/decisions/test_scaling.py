@@ -77,9 +77,10 @@ def test_idle_pool_is_quiet():
 
 
 def test_one_worker_for_waiting_sessions():
-    """However many wait, one worker is added at a time."""
+    """However many wait, one worker is added at a time, and the pool says that it grows."""
     found = decide(waiting=tuple(ask(4000) for _ in range(5)))
     assert found.create == ("w-default-001",)
+    assert found.phase is PoolPhase.SCALING_UP
     assert found.events[0].reason == "SessionsWaiting"
 
 

@@ -335,6 +335,17 @@ def test_the_disk_watermark_has_two_levels() -> None:
     assert line.open
 
 
+def test_a_full_disk_says_its_share_to_a_tenth_and_the_limit() -> None:
+    """Both stand beside the fact, as they were when it was noted."""
+    line = Line()
+    full = Room(total=10_000, used=9_126)
+    line.look(*[sample(stats=SystemStats(controller_disk=full))] * 2)
+    told = conditions.find(line.worker.status.conditions, WorkerCondition.DISK_ALMOST_FULL)
+    assert told is not None
+    number = told.measured
+    assert (number.value, number.unit, number.limit) == (91.3, "percent", 90)
+
+
 def test_maintenance_closes_at_once() -> None:
     """A person switched it, so nothing is to be confirmed (F42)."""
     line = Line()

@@ -244,6 +244,24 @@ def test_a_look_that_shows_no_machine_proves_no_lateness() -> None:
     assert line.fact("Failed") == ("True", "LaunchTimeout")
 
 
+def test_an_instance_that_gets_no_address_fails_in_its_time_once_it_is_seen() -> None:
+    """Not before its limit, nor while the provider does not show it; an address in time goes on."""
+    whole = LIMITS.boot / 60
+    for address in (None, "127.0.0.2"):
+        bare = MachineStatus(id="i-1", state="running")
+        line = Timed(P.EC2_READY, bare)
+        line.look()
+        line.look(whole - 1)
+        assert line.worker.status.phase is P.EC2_READY
+        line.look(2, machine=None, trouble="provider: no answer")
+        assert line.worker.status.phase is P.EC2_READY
+        line.look(machine=msgspec.structs.replace(bare, private_address=address))
+        if address is None:
+            assert line.fact("Failed") == ("True", "NoAddress")
+        else:
+            assert line.worker.status.phase is P.STARTING
+
+
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=12))
 def test_time_held_up_never_counts(spans: list[tuple[int, bool]]) -> None:
     """However often it is held up, a limit passes after its own time of not being so."""

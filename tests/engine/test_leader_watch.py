@@ -47,7 +47,7 @@ async def test_a_leader_is_named_with_its_term_until_its_lease_runs_out() -> Non
     assert kit.watch.leaders[0].renewed == 14.0
     lease = await kit.leases.renew(lease)
     assert await kit.states(5) == ["led", "nobody"]
-    assert await kit.states(16) == ["silent", "nobody"]
+    assert await kit.states(15) == ["silent", "nobody"]
     await kit.leases.acquire("scheduler", "host-b/9", seen=lease.version)
     assert await kit.states(1) == ["led", "nobody"]
     second = kit.watch.leaders[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,8 @@ from labfleet.resources.worker import (
     CmlStatus,
     Health,
     IdleStatus,
+    LicenceOrder,
+    LicenceProgress,
     LicenceStatus,
     Worker,
     WorkerPhase,
@@ -72,6 +75,36 @@ def test_each_change_of_a_worker_has_its_name(new: Worker, name: str) -> None:
     found = [each.type for each in changes(BASE, new)]
     assert name in found
     assert set(found) <= set(types())
+
+
+OF_ORDERS = {
+    ("register", "calling"): ["registration.started"],
+    ("register", "refused"): ["order.refused", "registration.failed"],
+    ("renew", "done"): ["renewed"],
+    ("renew", "refused"): ["order.refused"],
+    ("deregister", "refused"): ["order.refused"],
+}
+
+
+@pytest.mark.parametrize("verb", ["register", "deregister", "renew"])
+@pytest.mark.parametrize("state", ["waiting", "calling", "asked", "done", "refused"])
+def test_what_becomes_of_an_order_for_a_licence_is_told_once(verb: Any, state: Any) -> None:
+    """A refusal says why; the rest is told by the licence itself; of an older order, nothing."""
+    known = LicenceProgress(id="o", state=state, at=NOW, message="no more seats")
+
+    def ordered(name: str, order: LicenceProgress | None) -> Worker:
+        wanted = spec(licence=LicenceOrder(id=name, verb=verb, at=NOW)).spec
+        return msgspec.structs.replace(worker(licence=LicenceStatus(order=order)), spec=wanted)
+
+    asked, new = ordered("o", None), ordered("o", known)
+    told = changes(asked, new)
+    names = [f"worker.license.{each}" for each in OF_ORDERS.get((verb, state), [])]
+    assert [each.type for each in told] == names
+    for each in told:
+        assert "refused" not in each.type or each.data["reason"] == "no more seats"
+    assert changes(new, new) == changes(asked, asked) == ()
+    assert changes(ordered("next", None), ordered("next", known)) == ()
+    assert changes(new, ordered("o", None)) == ()
 
 
 def test_the_life_of_a_record_is_told() -> None:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+
+import msgspec
 import pytest
 from counting_cache import CountingCache
 from fleet_world import ADMIN, START, World, who
 from fleet_world import world as opened
 
+from labfleet.decisions.idle import IdleFacts
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.meta import Metadata, Resource
-from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.resources.meta import Effect, Metadata, Resource
+from labfleet.resources.session import (
+    FINALIZER_LAB,
+    TERMINAL,
+    Session,
+    SessionPhase,
+    SessionSpec,
+    SessionStatus,
+)
 from labfleet.resources.simulation import (
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
 )
+from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import lookup
-from labfleet.service.reads import explain, listing
+from labfleet.service.kinds import indices
+from labfleet.service.reads import explain, idle_facts, listing
+from labfleet.service.reads.idle_facts import Reading
 from labfleet.service.verbs import admission, objects, observations
 
 RUN = {"cluster": "c1", "cost": {"cpu": 1, "memory": "1Gi"}, "durationSeconds": 60}
@@ -137,3 +151,58 @@ async def test_an_object_is_found_by_uid_without_reading_others() -> None:
             assert found.name == "s1"
 
         await alike(world, [session(number) for number in range(KEPT)], look)
+
+
+def worker(number: int, pool: str | None = "p") -> Worker:
+    """Return a worker of a pool that serves."""
+    return Worker(
+        metadata=Metadata(name=f"w{number}", uid=f"w{number}"),
+        spec=WorkerSpec(pool=pool),
+        status=WorkerStatus(phase=WorkerPhase.READY),
+    )
+
+
+@pytest.mark.parametrize("pool", ["p", None])
+@pytest.mark.parametrize("used", [True, False])
+@pytest.mark.asyncio
+async def test_a_brief_look_at_a_used_worker_does_not_count_its_pool(
+    used: bool, pool: str | None
+) -> None:
+    """It reads as much beside many others as alone; what it left out is said, and nothing else."""
+    async with opened(CountingCache) as world:
+        await world.template()
+        await world.make("Pool", "p", {"template": "metal"})
+        first, runs = worker(1, pool), SessionStatus(phase=SessionPhase.RUNNING, worker="w1")
+        await keep(world, first, *([msgspec.structs.replace(session(1), status=runs)] * used))
+
+        def look(*, brief: bool) -> tuple[int, IdleFacts]:
+            services, before = world.services, world.services.cache.touched
+            facts = idle_facts.gather(
+                services.cache, services.settings, first, Reading(), START, brief=brief
+            )
+            return services.cache.touched - before, facts
+
+        alone = [look(brief=brief)[0] for brief in (True, False)]
+        await keep(world, *(worker(number) for number in range(2, 20)))
+        (brief, facts), (whole, all_) = look(brief=True), look(brief=False)
+        unread = used and pool is not None
+        assert (brief == alone[0], whole == alone[1]) == (unread or pool is None, pool is None)
+        assert (facts.pool_unread, all_.pool_unread) == (unread, False)
+        assert facts.serving == (None if unread else all_.serving)
+        assert all_.serving == (None if pool is None else 19)
+
+
+@pytest.mark.parametrize("phase", list(SessionPhase))
+def test_an_ended_session_is_looked_after_until_it_holds_nothing(phase: SessionPhase) -> None:
+    """A finalizer, a deletion or an open call each keeps it among the open ones."""
+    call = Effect(id="e", kind="delete", begun=START, expires=START)
+    for held, gone, effect in itertools.product((False, True), repeat=3):
+        metadata = Metadata(
+            name="s",
+            finalizers=(FINALIZER_LAB,) if held else (),
+            deletion_timestamp=START if gone else None,
+        )
+        status = SessionStatus(phase=phase, effect=call if effect else None)
+        made = msgspec.structs.replace(session(1), metadata=metadata, status=status)
+        kept = phase not in TERMINAL or held or gone or effect
+        assert tuple(indices.SESSIONS_OPEN.values(made)) == ((True,) if kept else ())

@@ -70,6 +70,8 @@ def test_every_rule_names_known_actions_and_kinds():
         assert rules.name == name
         assert set(rules.grants) <= set(Role) - {Role.ADMIN, Role.OPERATOR}
         assert frozenset().union(*rules.grants.values()) <= set(access.ACTIONS)
+        # What is encoded once for many callers is kept by their sight.
+        assert (rules.view is None) == (rules.sight is None)
 
 
 @pytest.mark.parametrize(

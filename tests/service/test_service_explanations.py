@@ -1,4 +1,4 @@
-"""What is said of kinds that have neither phase nor message of their own."""
+"""What is said of what has neither phase nor message of its own, and of what is not seen."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from fleet_world import ADMIN, START, world
+from fleet_world import ADMIN, MACHINE, START, world
 
+from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
+from labfleet.resources.worker import CmlStatus, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
+from labfleet.service.kinds import left_behind
 from labfleet.service.reads.explain import explain
 
 
@@ -43,3 +48,25 @@ async def test_a_webhook_says_how_its_deliveries_go() -> None:
         await w.services.objects.save(bad, cause=w.services.cause(ADMIN, "Failed"))
         told = (await explain(w.services, ADMIN, row, "h", "default")).summary
         assert "3 failures in a row: the connection was refused; next try at " in told
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fact", [None, "True", "Unknown", "False"])
+@pytest.mark.parametrize("ready", [True, False, None])
+async def test_a_worker_that_is_not_shown_is_left_alone_while_its_cml_answers(
+    fact: conditions.Status | None, ready: bool | None
+) -> None:
+    """Only where the fact and the last look both say so; else it waits for the provider's word."""
+    async with world() as w:
+        made = await w.make("Worker", "w", {"machine": MACHINE})
+        name = WorkerCondition.CML_READY
+        facts = () if fact is None else conditions.put((), name, fact, "R", now=START)
+        machine = MachineStatus(id="i-1", absent_since=START)
+        cml = CmlStatus(ready=ready)
+        await w.status(made, phase=WorkerPhase.READY, machine=machine, conditions=facts, cml=cml)
+        await w.services.fresh()
+        [found] = left_behind.suspects(w.services.cache, START + timedelta(minutes=2))
+        assert (found.suspect.name, found.age_seconds) == ("i-1", 120)
+        answers = fact == "True" and ready is True
+        assert found.suspect.next.startswith("nothing while") is answers
+        assert found.suspect.next.startswith("ended when") is not answers

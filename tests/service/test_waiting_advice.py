@@ -9,9 +9,11 @@ import msgspec
 import pytest
 from fleet_world import ADMIN, World, who, world
 
+from labfleet.decisions.lifecycle.session.decide import SessionObservation, decide
 from labfleet.resources import runbook
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
+from labfleet.resources.definition import Definition
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import PoolPhase
 from labfleet.resources.pool_conditions import PoolCondition
@@ -187,3 +189,33 @@ async def test_a_pool_that_grows_names_what_waits_and_the_workers_on_their_way()
         await w.status(made, message=held, waiting_sessions=2, stopped=1)
         found = await explain(w.services, ADMIN, KINDS["Pool"], "p", "default")
         assert found.summary == f"{held}; 1 worker is stopped; their disks cost money"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("phase", [SessionPhase.PENDING, SessionPhase.SCHEDULED])
+@pytest.mark.parametrize(
+    ("start", "end"), [(None, None), (60, None), (60, 240), (60, 80), (None, 90)], ids=str
+)
+async def test_the_deadline_that_is_told_is_the_one_that_ends_it(
+    start: int | None, end: int | None, phase: SessionPhase
+) -> None:
+    """Minutes of a slot's start and end: a session waits until then, and not a second longer."""
+    async with world() as w:
+        await w.definition(graceMinutes=30)
+        told = {"start": start, "end": end}
+        slot = {
+            name: (w.clock.now() + timedelta(minutes=each)).isoformat()
+            for name, each in told.items()
+            if each is not None
+        }
+        made = await w.status(await w.session(slot=slot), phase=phase)
+        definition = await w.services.objects.get(Definition, "two", "default")
+        await w.services.fresh()
+        said = (await explain(w.services, ADMIN, KINDS["Session"], "s1", "default")).next_deadline
+        assert said is not None
+        seen = SessionObservation(definition=definition)
+        phases = [
+            decide(made, seen, said.at - timedelta(seconds=early)).status.phase for early in (1, 0)
+        ]
+        assert phases[0] is not SessionPhase.EXPIRED
+        assert phases[1] is SessionPhase.EXPIRED

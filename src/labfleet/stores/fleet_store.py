@@ -172,6 +172,10 @@ class FleetStore:
         rows = await self._read(partial(self._db.rows, self._sql["reply"], parameters))
         return store.Reply(rows[0][0], bytes(rows[0][1])) if rows else None
 
+    async def size(self) -> int:
+        ((found,),) = await self._read(partial(self._db.rows, self._sql["store_bytes"]))
+        return int(found)
+
     async def installation(self, fresh: str) -> str:
         await self._write(lambda run: run(self._sql["name_installation"], (fresh,)))
         rows = await self._read(partial(self._db.rows, self._sql["installation"]))

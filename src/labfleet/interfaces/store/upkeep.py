@@ -30,6 +30,10 @@ class OpenedStore(Protocol):
         """
         ...
 
+    async def size(self) -> int:
+        """Return how many bytes the database takes on its disk, without what is not yet merged."""
+        ...
+
     async def backup(self, target: str) -> int:
         """Write a consistent copy to a file that must not exist; return bytes written."""
         ...

@@ -133,6 +133,9 @@ SET holder = excluded.holder, token = excluded.token, version = excluded.version
 -- Once: whoever is second gets the first one's.
 UPDATE meta SET installation = %s WHERE installation = '';
 
+-- name: store_bytes
+SELECT pg_database_size(current_database());
+
 -- name: installation
 SELECT installation FROM meta;
 

@@ -130,6 +130,9 @@ SET holder = excluded.holder, token = excluded.token, version = excluded.version
 -- Once: whoever is second gets the first one's.
 UPDATE meta SET installation = ? WHERE installation = '';
 
+-- name: store_bytes
+SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size();
+
 -- name: installation
 SELECT installation FROM meta;
 
