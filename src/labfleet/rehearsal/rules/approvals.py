@@ -248,12 +248,18 @@ class Approvals:
         return bound
 
     def unsettled(self) -> list[str]:
-        """Return which requests still wait or hold something; nobody asks any more."""
-        return [
-            f"{key} is {run.status.phase}"
-            for key, run in sorted(self.runs.items())
-            if run.status.phase in OPEN
-        ]
+        """Return which requests wait for nothing, or hold something beyond their bound.
+
+        Nobody asks any more; what a crashed script left may be held for the hours it may last.
+        """
+        now, found = self.time(), []
+        for key, run in sorted(self.runs.items()):
+            phase = run.status.phase
+            late = phase in HOLDING and now > self._longest(run)
+            idle = phase in OPEN - HOLDING and not self.held.get(refs.cluster_of(run).key.path)
+            if late or idle:
+                found.append(f"{key} is {phase}")
+        return found
 
 
 def targets(spec: ClusterSpec) -> Amounts:
