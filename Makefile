@@ -61,7 +61,7 @@ test-wheel: setup
 
 # 200 short rehearsals with every kind of fault: a change must keep every rule in all of them.
 seeds: setup
-	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --jobs 2 --every-fault --json $(ARGS)
+	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --simulations 120 --jobs 2 --every-fault --json $(ARGS)
 
 # As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended. They
 # keep both CPUs busy beside a server, which must not lose the lead of any role meanwhile.
@@ -69,7 +69,7 @@ MINUTES ?= 10
 soak: setup
 	@mkdir -p var
 	$(BIN)/python -m benchmarks.lost_leads -- \
-		$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --jobs 2 \
+		$(BIN)/labfleet rehearse --seeds 1..100000 --hours 24 --workers 30 --sessions 300 --simulations 240 --jobs 2 \
 		--minutes $(MINUTES) --state var/soak.jsonl $(ARGS)
 
 # Mutation tests: which small breaks does no test catch? Goes on where it ended; MINUTES as above.

@@ -206,8 +206,7 @@ class Process:
 
     async def reconcile(self, name: str, key: Key) -> Any:
         """Run one reconcile by hand, beside the controller's queue."""
-        # private _reconcile: one reconcile at a moment that the queue would not choose
-        return await self.controllers[name]._reconcile(key)
+        return await self.controllers[name].reconcile(key)
 
     def _spawn(self, work: Any) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(work))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from labfleet.decisions.admission import chance
 from labfleet.decisions.admission.draws import draws
 from labfleet.decisions.admission.load import Load, Need, need
+from labfleet.decisions.admission.needs import default_of
 from labfleet.decisions.admission.targets import targets
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.cluster import ClusterSpec
@@ -106,3 +107,11 @@ def test_the_sum_rule_is_exact(wanted):
         assert (found.outcome == "approved") == fits
         if fits:
             active.append(cost)
+
+
+def test_a_default_that_says_nothing_of_a_dimension_is_not_free_in_it():
+    """The chart's default knows no network, so a run counts for a share of the network's target."""
+    cost, _ = default_of(CLUSTER, "waku", {"nodecount": 2.0})
+    assert (cost.cpu_milli, cost.memory_mib, cost.network_kbps) == (1000, 1200, 75)
+    blind = ClusterSpec(capacity=Amounts(cpu_milli=10000, memory_mib=1000))
+    assert default_of(blind, "waku", {"nodecount": 2.0})[0].network_kbps == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import admission_breaks
 import decision_breaks
 import product_breaks
 import provider_breaks
@@ -17,6 +18,7 @@ BREAKS = {
     **story_breaks.BREAKS,
     **unfit_breaks.BREAKS,
     **provider_breaks.BREAKS,
+    **admission_breaks.BREAKS,
 }
 SEEDS = 50
 

@@ -245,6 +245,27 @@ async def test_a_run_never_used_more_than_its_cluster_has(world: World):
 
 
 @pytest.mark.asyncio
+async def test_by_declared_costs_a_run_holds_what_was_declared(world: World):
+    """What it was let in by is what it holds: four times two CPUs fill a target of eight."""
+    room = {"cpu": 10, "memory": "100Gi"}
+    default = {"waku": {"cost": {"cpuMilli": 2000, "memoryMib": 1024}}}
+    spec = {"capacity": room, "rule": "declared", "defaults": default}
+    await world.make("Cluster", "default", spec)
+    await world.services.fresh()
+    asked = {"cost": None, "params": {"chart": "waku"}}
+    first = await ask(world, **asked)
+    await admission.simulation_complete(
+        world.services, PROGRAM, first.name, "default", observed={"cpuMilli": 7000}
+    )
+    await world.services.fresh()
+    made = [await ask(world, **asked) for _ in range(5)]
+    assert [each.status.phase for each in made] == ["APPROVED"] * 4 + ["DENIED"]
+    for each in made[:4]:
+        assert each.status.prediction.of("cpu_milli").bound > 2000
+        assert each.status.reservation.amounts == each.status.decision.requested
+
+
+@pytest.mark.asyncio
 async def test_the_end_of_a_run_with_the_longest_parameters_is_kept(world: World):
     """What the history has no room for is left out; the end is not refused for it."""
     await cluster(world)

@@ -94,7 +94,7 @@ class Controller:
     ) -> None:
         self.name = name
         self.queue = queue
-        self._reconcile = reconcile
+        self.reconcile = reconcile
         self._clock = clock
         self._concurrency = concurrency
         self._deadline = deadline
@@ -191,7 +191,7 @@ class Controller:
         patience = asyncio.timeout(self._deadline)
         try:
             async with patience:
-                result = await self._reconcile(key)
+                result = await self.reconcile(key)
         except Exception as problem:  # noqa: BLE001 - the worker: nothing may stop the others
             error = single(problem)
             if isinstance(error, TimeoutError) and patience.expired():

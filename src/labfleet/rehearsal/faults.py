@@ -80,7 +80,11 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""
 
-KINDS = (*RATES, *SCHEDULED)
+RUN_RATES = {"reply_lost": 0.06}
+"""Rates of run scripts: drawn only when there are any, and after all others."""
+RUN_SCHEDULED = {"killed_at_decision": (10.0, 1.0, 60.0)}
+OF_RUNS = frozenset({*RUN_RATES, *RUN_SCHEDULED})
+KINDS = (*RATES, *RUN_RATES, *SCHEDULED, *RUN_SCHEDULED)
 LICENCE = frozenset({"licence_unreachable", "licence_revoked"})
 CERTAIN = 1 - 1e-9
 HARSH, MILD, NONE = "harsh", "mild", "none"
@@ -121,19 +125,21 @@ class FaultPlan:
         )
 
 
-def draw(seed: int, hours: float, *, harshness: str = HARSH) -> FaultPlan:
+def draw(seed: int, hours: float, *, harshness: str = HARSH, runs: bool = False) -> FaultPlan:
     """Return the plan of a seed for this many virtual hours.
 
     Each kind is drawn from a random stream of its own, and the intensity of a kind differs from
-    seed to seed: some runs have none of it, some twice as much.
+    seed to seed: some runs have none of it, some twice as much. With `runs` there are run scripts.
     """
     scale = _SCALE[harshness]
     rng = SeededRng(f"{seed}/faults")
     rates = {
-        word: rate * scale * _intensity(rng.stream(word)) for word, rate in RATES.items() if scale
+        word: rate * scale * _intensity(rng.stream(word))
+        for word, rate in {**RATES, **(RUN_RATES if runs else {})}.items()
+        if scale
     }
     drawn: list[tuple[float, str, float, float]] = []
-    for word, (a_day, low, high) in SCHEDULED.items():
+    for word, (a_day, low, high) in {**SCHEDULED, **(RUN_SCHEDULED if runs else {})}.items():
         stream = rng.stream(word)
         mean = a_day * scale * hours / 24 * _intensity(stream)
         count = int(mean) + stream.chance(mean - int(mean))
@@ -193,6 +199,8 @@ class FaultInjector:
     def __init__(self, plan: FaultPlan, rng: SeededRng) -> None:
         self.plan = plan
         self.counts: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+        """How many changes of each kind of object listeners did not hear of."""
         self._rng = rng
         self._countdowns: dict[str, _Countdown] = {}
         for word, rate in plan.rates.items():

@@ -50,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
         help="people, a pool and workers in each of these namespaces (default: default)")  # fmt: skip
     add("--static", type=_whole(0, 200), metavar="N",
         help="as many workers on people's own servers besides (default 0)")  # fmt: skip
+    add("--simulations", type=_whole(0, 100_000), metavar="N",
+        help="run scripts a day that ask for clusters (default none)")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
     add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip
@@ -248,6 +250,11 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
     out.write(_wrapped(f"faults: {told or 'none'}"))
     if never:
         out.write(_wrapped(f"struck nothing: {never}"))
+    for name, seen in answer["overload"].items():
+        out.write(
+            f"cluster {name}: over a target in {seen['share']:.2%} of {seen['minutes']} minutes\n"
+            f"  ({seen['independent']} independent; surely at least {seen['at_least']:.2%})\n"
+        )
     for each in answer["violations"][:SHOWN]:
         out.write(f"BROKEN {each['rule']} in seed {each['seed']} at {each['at_hours']} h\n")
         out.write(f"  {each['text']}\n  replay: {each['replay']}\n")

@@ -45,21 +45,22 @@ class Judge:
     """The loads of the clusters."""
 
     def __init__(self) -> None:
-        self._loads: dict[str, Load] = {}
+        self.loads: dict[str, Load] = {}
+        """By the path of their cluster; only those that somebody has asked for."""
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
         """Return a cluster's load, made from its live runs when it is asked for first."""
         path = cluster.key.path
-        found = self._loads.get(path)
+        found = self.loads.get(path)
         if found is None:
-            found = self._loads[path] = Load()
+            found = self.loads[path] = Load()
             for each in live:
                 self.count(each)
         return found
 
     def count(self, run: Simulation) -> None:
         """Count a run as it is now: once while it holds something, else not at all."""
-        found = self._loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_of(run).key.path)
         if found is None:
             return
         wanted, held = self.wanted(run), run.status.reservation
@@ -87,13 +88,13 @@ class Judge:
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
-        found = self._loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_of(run).key.path)
         if found is not None:
             found.remove(run.metadata.uid)
 
     def forget(self) -> None:
         """Count what is held anew at the next question."""
-        self._loads.clear()
+        self.loads.clear()
 
     def decide(
         self,

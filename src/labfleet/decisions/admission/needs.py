@@ -61,17 +61,25 @@ def default_of(
         if cost is not None:
             whose = "all families" if name == OTHERS else name
             return _known(cost, cluster), f"no past run is like it: the default of {whose} counts"
-    target = targets(cluster)
-    share = {name: getattr(target, name) * UNKNOWN_PERCENT / 100 for name in TARGETED}
-    return held_by(
-        share
-    ), f"no past run is like it: it counts for {UNKNOWN_PERCENT} % of the target"
+    return (
+        _known(Amounts(), cluster),
+        f"no past run is like it: it counts for {UNKNOWN_PERCENT} % of the target",
+    )
 
 
 def _known(cost: Amounts, cluster: ClusterSpec) -> Amounts:
-    """Return a default without dimensions of which nobody knows what the cluster has."""
-    unknown = {name: 0 for name in TARGETED if not getattr(cluster.capacity, name)}
-    return msgspec.structs.replace(cost, **unknown)
+    """Return a default with a share of the target wherever it says nothing.
+
+    Dimensions of which nobody knows what the cluster has have a target of 0, and count for nothing.
+    """
+    target = targets(cluster)
+    counts = {
+        name: getattr(cost, name) or getattr(target, name) * UNKNOWN_PERCENT / 100
+        for name in TARGETED
+        if getattr(cluster.capacity, name)
+    }
+    made = held_by(counts)
+    return msgspec.structs.replace(cost, **{name: getattr(made, name) for name in TARGETED})
 
 
 def _cost(default: DefaultCost, parameters: Mapping[str, Parameter]) -> Amounts | None:

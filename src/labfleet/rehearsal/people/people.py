@@ -8,22 +8,19 @@ who run the fleet are in `operators`.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from labfleet.kernel import errors
 from labfleet.rehearsal.people.operators import Operators
+from labfleet.rehearsal.people.sending import Sender
 from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient, ReplicaCall
 from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import RETRIABLE, Session
 
-PATIENCE = 20.0
-TRIES = 30
 POOL, TEMPLATE, TRACK = "main", "metal", "main"
 
 CLASS, CLASSES = 12, 0.35
@@ -83,13 +80,13 @@ class People:
     client: FleetClient = field(default_factory=DirectClient)
     least: int = 1
     adopted: set[str] = field(default_factory=set)
-    refused: Counter[str] = field(default_factory=Counter)
-    asked: int = 0
     retried: int = 0
+    sender: Sender = field(init=False)
     operators: Operators = field(init=False)
     _keys: int = 0
 
     def __post_init__(self) -> None:
+        self.sender = Sender(self.rng, self.replicas)
         self.operators = Operators(
             self.demand.hours, self.rng, self.client, self._request, self.replicas, self.adopted
         )
@@ -208,7 +205,7 @@ class People:
     async def _need(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         """Create an object that the run needs; a refusal is a bug of the rehearsal."""
         if await self._make(kind, name, spec) is None:
-            raise AssertionError(f"{kind} {name} was refused: {dict(self.refused)}")
+            raise AssertionError(f"{kind} {name} was refused: {dict(self.sender.refused)}")
 
     async def _make(self, kind: str, name: str | None, spec: dict[str, Any]) -> Any:
         return await self._request(self.client.create(kind, name, spec, self._key()))
@@ -219,27 +216,7 @@ class People:
 
     async def _request(self, ask: ReplicaCall) -> Any:
         """Send a request until it is answered; None when it was refused for good."""
-        self.asked += 1
-        for attempt in range(TRIES):
-            living = self.replicas()
-            if not living:
-                await asyncio.sleep(5)
-                continue
-            replica = living[self.rng.below(len(living))]
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await replica.cache.ready()
-                    return await ask(replica)
-            except (TimeoutError, errors.Temporary, errors.Ambiguous):
-                pass
-            except errors.LabfleetError as problem:
-                if isinstance(problem, errors.Conflict) and problem.reason == "Conflict":
-                    continue
-                self.refused[problem.reason] += 1
-                return None
-            await asyncio.sleep(min(2.0 * (attempt + 1), 30.0))
-        self.refused["GaveUp"] += 1
-        return None
+        return await self.sender.send(ask)
 
     async def _visit(self, number: int, visit: Visit) -> None:
         """Play one person: asks for a session, and may change their mind."""

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.replicas.run_wish import RunWish, Told, told
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import Slot
 from labfleet.service.core.access import Principal, Role
-from labfleet.service.core.service_context import Caller
-from labfleet.service.verbs import adoption, licences, objects, retrying, settings_verbs
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.verbs import admission, adoption, licences, objects, retrying, settings_verbs
 from labfleet.service.verbs import lifecycle as verbs
 
 ReplicaCall = Callable[[Replica], Awaitable[Any]]
@@ -53,6 +54,10 @@ class FleetClient(Protocol):
     def pause(self, pool: str | None, reason: str) -> ReplicaCall: ...
     def resume(self, pool: str | None) -> ReplicaCall: ...
     def adopt(self, worker: str) -> ReplicaCall: ...
+    def request_run(self, wish: RunWish, key: str | None) -> ReplicaCall: ...
+    def run_lives(self, name: str) -> ReplicaCall: ...
+    def run_ended(self, name: str, status: str, observed: Mapping[str, float]) -> ReplicaCall: ...
+    def run_phase(self, name: str, wait: int) -> ReplicaCall: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +209,43 @@ class DirectClient:
         return lambda at: at.ask(
             lambda services: adoption.adopt(services, ADMIN, worker, self.namespace)
         )
+
+    def request_run(self, wish: RunWish, key: str | None) -> ReplicaCall:
+        """Ask whether a run may start; the answer is a Told."""
+        memo = None if key is None else keyed(self.namespace, key)
+
+        async def asked(services: ServiceContext) -> Told:
+            made = await admission.request_run(
+                services, ADMIN, wish.spec(), namespace=self.namespace, key=memo
+            )
+            decision = made.status.decision
+            return told("waiting" if decision is None else decision.outcome, made.name)
+
+        return lambda at: at.ask(asked)
+
+    def run_lives(self, name: str) -> ReplicaCall:
+        """Report that a run lives."""
+        return lambda at: at.ask(
+            lambda services: admission.simulation_heartbeat(services, ADMIN, name, self.namespace)
+        )
+
+    def run_ended(self, name: str, status: str, observed: Mapping[str, float]) -> ReplicaCall:
+        """Report how a run ended and what it used, by upstream 004's names."""
+        return lambda at: at.ask(
+            lambda services: admission.simulation_complete(
+                services, ADMIN, name, self.namespace, status=status, observed=observed
+            )
+        )
+
+    def run_phase(self, name: str, wait: int) -> ReplicaCall:
+        """Read the phase of a run, waiting so many seconds while it is not decided."""
+
+        async def read(services: ServiceContext) -> str:
+            row = KINDS["Simulation"]
+            found = await objects.get(services, ADMIN, row, name, self.namespace, wait=wait)
+            return str(found.status.phase)
+
+        return lambda at: at.ask(read)
 
 
 def keyed(namespace: str, key: str) -> str:

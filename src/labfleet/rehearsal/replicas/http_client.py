@@ -22,6 +22,7 @@ from labfleet.api.streams.ring import Ring
 from labfleet.kernel import errors
 from labfleet.rehearsal.replicas.fleet_client import ADMIN, Desired, ReplicaCall, keyed
 from labfleet.rehearsal.replicas.replica import Replica
+from labfleet.rehearsal.replicas.run_wish import RunWish, Told, told
 from labfleet.rehearsal.time.loop import Process
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
@@ -132,6 +133,33 @@ class HttpClient:
     def adopt(self, worker: str) -> ReplicaCall:
         """Take a server of others into our care."""
         return self._post(f"/api/v1/workers/{worker}/adopt", {})
+
+    def request_run(self, wish: RunWish, key: str | None) -> ReplicaCall:
+        """Ask whether a run may start, as run scripts do; the answer is a Told."""
+
+        async def asked(at: Replica) -> Told:
+            reply = await self._send(at, "POST", "/request_run", wish.sent(), key)
+            return told(reply["decision"], reply["record"])
+
+        return asked
+
+    def run_lives(self, name: str) -> ReplicaCall:
+        """Report that a run lives."""
+        return self._post("/simulation_heartbeat", {"simulation_id": name})
+
+    def run_ended(self, name: str, status: str, observed: Mapping[str, float]) -> ReplicaCall:
+        """Report how a run ended and what it used, by upstream 004's names."""
+        body = {"simulation_id": name, "status": status, "observed": dict(observed)}
+        return self._post("/simulation_complete", body)
+
+    def run_phase(self, name: str, wait: int) -> ReplicaCall:
+        """Read the phase of a run, waiting so many seconds while it is not decided."""
+
+        async def read(at: Replica) -> str:
+            found = await self._send(at, "GET", f"/api/v1/simulations/{name}?wait={wait}")
+            return str(found["status"]["phase"])
+
+        return read
 
     # --- how ---------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ class LossyCache(caches.Cache):
 
         def sometimes(old: Resource | None, new: Resource | None) -> None:
             if injector.strikes("event_lost"):
+                injector.missed[kind.__name__] += 1
                 return
             handler(old, new)
             if injector.strikes("event_twice"):

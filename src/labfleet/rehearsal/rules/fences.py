@@ -15,6 +15,8 @@ LEASES: dict[str, frozenset[str]] = {
     "scheduler": frozenset({SCHEDULER}),
     "pool-controller": frozenset({SCHEDULER}),
     "upkeep": frozenset({SCHEDULER}),
+    "admission": frozenset({SCHEDULER}),
+    "cluster-controller": frozenset({SCHEDULER}),
     "webhooks": frozenset({SCHEDULER}),
     "worker-controller": frozenset({WORKERS}),
     "idle-controller": frozenset({WORKERS}),
@@ -23,7 +25,10 @@ LEASES: dict[str, frozenset[str]] = {
     "session-controller": frozenset({LABS}),
     access.SYSTEM.name: frozenset(ROLES),
 }
-"""Actor -> the leases under which it may write; an actor not listed is a person and has none."""
+"""Actor -> the leases under which it may write; an actor not listed is a person and has none.
+
+What a person asks of a cluster is decided by the scheduler's leader and written in the person's name.
+"""
 
 
 @dataclass(slots=True)
@@ -42,6 +47,8 @@ class Fences:
             if leases is not None or actor.endswith("-controller"):
                 self.broken("fence", f"{actor} wrote without a fence")
             return
+        if leases is None and _asked_of_a_cluster(commit):
+            leases = LEASES["admission"]
         if leases is None or fence.lease not in leases:
             self.broken("fence", f"{actor} wrote under the lease of {fence.lease}")
         inner = self.shared.inner
@@ -51,3 +58,9 @@ class Fences:
         if fence.token != newest:
             told = f"{fence.lease}: token {fence.token} wrote, the newest is {newest}"
             self.broken("fence", told)
+
+
+def _asked_of_a_cluster(commit: store.Commit) -> bool:
+    """Tell whether a commit puts simulations and no other object."""
+    puts = {each.key.kind for each in commit.writes if isinstance(each, store.Put)}
+    return puts == {"Simulation"}

@@ -22,6 +22,8 @@ from typing import Any
 import labfleet
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
+from labfleet.rehearsal.people.run_scripts import PLACES
+from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
 from labfleet.rehearsal.seeds.run import Options, Report, rehearse
 
 CODE = frozenset({".py", ".sql", ".json", ".yaml"})
@@ -108,6 +110,8 @@ def row_of(report: Report, options: Options) -> Row:
         "outcomes": dict(report.outcomes),
         "sessions": dict(report.phases),
         "calls": dict(report.calls),
+        "runs": dict(report.runs),
+        "simulations": dict(report.simulations),
     }
 
 
@@ -127,6 +131,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--namespaces {','.join(options.namespaces)}")
     if options.static:
         words.append(f"--static {options.static}")
+    if options.simulations:
+        words.append(f"--simulations {options.simulations}")
     if options.wire:
         words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)
@@ -140,7 +146,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
     hours = sum(row["virtual_hours"] for row in rows)
     cpu = sum(row["seconds"] for row in rows)
     totals: dict[str, Counter[str]] = {}
-    for name in ("faults", "outcomes", "sessions", "calls"):
+    for name in ("faults", "outcomes", "sessions", "calls", "runs", "simulations"):
         total: Counter[str] = Counter()
         for row in rows:
             total.update(row[name])
@@ -158,13 +164,43 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
         "speed": round(hours * 3600 / cpu, 1) if cpu else None,
         "commits": sum(row["commits"] for row in rows),
         "steps": sum(row["steps"] for row in rows),
-        "faults": {word: struck.get(word, 0) for word in faults.KINDS},
+        "faults": {
+            word: struck.get(word, 0)
+            for word in faults.KINDS
+            if options.simulations or word not in faults.OF_RUNS
+        },
         "outcomes": dict(sorted(totals["outcomes"].items())),
         "sessions": dict(sorted(totals["sessions"].items())),
         "calls": dict(sorted(totals["calls"].items())),
+        "runs": dict(sorted(totals["runs"].items())),
+        "simulations": dict(sorted(totals["simulations"].items())),
+        "overload": _overload(totals["simulations"]),
         "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
         "hours": options.hours,
     }
+
+
+def _overload(seen: Counter[str]) -> dict[str, Row]:
+    """Return by cluster how often its true load was over a target, over all seeds.
+
+    `at_least` is the lower end of the interval at overload.CONFIDENCE, for so many independent
+    minutes.
+    """
+    found = {}
+    for name, _, _ in PLACES:
+        minutes, over = seen[f"{name} minutes"], seen[f"{name} over"]
+        sample = seen[f"{name} independent"]
+        if minutes:
+            share = over / minutes
+            found[name] = {
+                "minutes": minutes,
+                "over": over,
+                "share": round(share, 5),
+                "independent": sample,
+                "at_least": round(least_share(int(share * sample), sample), 5),
+                "confidence": CONFIDENCE,
+            }
+    return found
 
 
 # --- what was played before ---------------------------------------------------------------

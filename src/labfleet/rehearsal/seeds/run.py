@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.people.people import Demand, People
+from labfleet.rehearsal.people.run_scripts import RunScripts
 from labfleet.rehearsal.replicas import http_client
 from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient
 from labfleet.rehearsal.rules import convergence
@@ -33,7 +34,8 @@ class Options:
     """How a seed is played; a seed with the same options gives the same run.
 
     Each of `namespaces` has people, a pool and workers of its own, all of the same names. The
-    first also has `static` workers on people's own servers.
+    first also has `static` workers on people's own servers. `simulations` are run scripts a day,
+    always in the namespace `default`.
     """
 
     hours: float = 24.0
@@ -47,6 +49,7 @@ class Options:
     wire: bool = False
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     static: int = 0
+    simulations: int = 0
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class Report:
     """The result of one seed. `tripped`: how often a pool paused itself.
 
     `log` is the hash of the event log, `schedule` that of the order in which steps ran.
+    `runs` is what became of run scripts, `simulations` what the rules of simulations looked at.
     """
 
     seed: int
@@ -70,11 +74,15 @@ class Report:
     outcomes: Counter[str] = field(default_factory=Counter)
     phases: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+    simulations: Counter[str] = field(default_factory=Counter)
 
 
 def plan_of(seed: int, options: Options) -> faults.FaultPlan:
     """Return the fault plan of a seed, less what the options exclude."""
-    plan = faults.draw(seed, options.hours, harshness=options.harshness).without(options.without)
+    plan = faults.draw(
+        seed, options.hours, harshness=options.harshness, runs=options.simulations > 0
+    ).without(options.without)
     return plan if options.keep is None else plan.keeping(options.keep)
 
 
@@ -153,9 +161,28 @@ def _people(stage: Stage, options: Options, number: int) -> People:
     return people
 
 
+def _scripts(stage: Stage, options: Options, report: Report) -> RunScripts:
+    """Return the run scripts, which are in one namespace: upstream 004's routes know no other."""
+    client: FleetClient = DirectClient()
+    if options.wire:
+        client = http_client.HttpClient(stage.watcher.bugs.append)
+    return RunScripts(
+        count=round(options.simulations * options.hours / 24),
+        hours=options.hours,
+        rng=stage.rng.stream("run scripts"),
+        replicas=stage.living,
+        client=client,
+        world=stage.clusters,
+        injector=stage.injector,
+        fates=report.runs,
+    )
+
+
 async def _acts(stage: Stage, crowds: list[People], options: Options, report: Report) -> None:
     loop, gone = stage.loop, asyncio.Event()
     here = {stage.named("the crowd", people.run()) for people in crowds}
+    if options.simulations:
+        here.add(stage.named("the run scripts", _scripts(stage, options, report).run()))
 
     def went(crowd: asyncio.Task[None]) -> None:
         here.discard(crowd)
@@ -181,6 +208,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
         await asyncio.sleep(60)
         most = options.workers * len(crowds)
         moving = convergence.unsettled(stage.invariants, least=least, most=most)
+        moving += stage.simulations.unsettled()
         rest = 0 if moving else rest + 1
         if rest == 2:
             break
@@ -188,6 +216,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
     if moving:
         stage.invariants.broken("liveness", "; ".join(moving[:8]))
     stage.invariants.replay()
+    stage.simulations.end()
     _look(stage)
     watch.cancel()
     for caretaker in cares:
@@ -203,6 +232,7 @@ async def _patrol(stage: Stage) -> None:
 def _look(stage: Stage) -> None:
     invariants = stage.invariants
     invariants.patrol()
+    stage.simulations.patrol(stage.living())
     for bug in (*stage.watcher.bugs[:1], *stage.loop.troubles[:1]):
         invariants.broken("bug", bug)
     for replica in stage.living():
@@ -221,6 +251,7 @@ def _sum_up(report: Report, stage: Stage) -> None:
     report.outcomes = stage.watcher.outcomes
     report.faults = report.faults or stage.injector.counts
     report.calls = stage.calls()
+    report.simulations = Counter(stage.simulations.figures() if stage.clusters.scripts else {})
     report.phases = Counter(str(each.status.phase) for each in stage.invariants.sessions.values())
 
 

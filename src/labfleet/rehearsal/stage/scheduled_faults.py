@@ -74,6 +74,25 @@ async def _killed_at_answer(stage: Stage, fault: ScheduledFault) -> bool:
     return True
 
 
+async def _killed_at_decision(stage: Stage, fault: ScheduledFault) -> bool:
+    """Kill a leader when a decision of it is durable, before anybody has read the answer."""
+    leaders = [each for each in stage.living() if each.leads]
+    replica = fault_targets.picked(leaders, fault)
+    if replica is None:
+        return False
+    process, decided = replica.around.process, asyncio.Event()
+    stage.deciding[process] = decided
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await decided.wait()
+    except TimeoutError:
+        stage.deciding.pop(process, None)
+        return False
+    await asyncio.sleep(fault.span)
+    stage.begin(replica.name.partition(".")[0])
+    return True
+
+
 async def _leader_paused(stage: Stage, fault: ScheduledFault) -> bool:
     leaders = [each for each in stage.living() if each.leads]
     replica = fault_targets.picked(leaders, fault)
@@ -385,6 +404,7 @@ async def _zone_down(stage: Stage, fault: ScheduledFault) -> bool:
 ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "process_killed": _process_killed,
     "killed_at_answer": _killed_at_answer,
+    "killed_at_decision": _killed_at_decision,
     "leader_paused": _leader_paused,
     "lead_lost": _lead_lost,
     "clock_jump": _clock_jump,

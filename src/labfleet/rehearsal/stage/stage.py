@@ -22,10 +22,12 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.rules.simulations import Simulations
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
+from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.rehearsal.worlds.database import (
     SLOWEST_SECONDS,
     DatabaseSession,
@@ -115,6 +117,8 @@ class Stage:
     cml_servers: cml.CmlServers = field(init=False)
     cloud: ec2.Cloud = field(init=False)
     invariants: Invariants = field(init=False)
+    clusters: Clusters = field(default_factory=Clusters)
+    simulations: Simulations = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
@@ -125,6 +129,8 @@ class Stage:
     stop_asked: Any = None
     awaited: dict[Process, asyncio.Event] = field(default_factory=dict)
     """Processes to be killed when a change that they asked for is answered."""
+    deciding: dict[Process, asyncio.Event] = field(default_factory=dict)
+    """Processes to be killed when a decision of theirs is durable."""
     _lives: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -136,6 +142,8 @@ class Stage:
         self.cml_servers = cml.CmlServers(self.loop, self.rng.stream("racks"), self.injector)
         self.cloud = ec2.Cloud(self.loop, self.rng.stream("cloud"), self.injector, self.cml_servers)
         self.invariants = Invariants(self.shared, self.cloud, self.cml_servers, self._first)
+        self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
+        self.shared.on_decided = self._decided
         for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
             rng = self.rng.stream(call_profile.name)
             self.wires[call_profile.name] = Wire(
@@ -247,7 +255,12 @@ class Stage:
 
     def _answered(self, process: Process) -> None:
         """Kill a process of which that is awaited: no line of it sees the answer."""
-        event = self.awaited.pop(process, None)
+        self._struck(process, self.awaited.pop(process, None))
+
+    def _decided(self, process: Process) -> None:
+        self._struck(process, self.deciding.pop(process, None))
+
+    def _struck(self, process: Process, event: asyncio.Event | None) -> None:
         if event is None or not process.alive:
             return
         for replica in self.living():

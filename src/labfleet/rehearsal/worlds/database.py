@@ -53,6 +53,10 @@ class SharedDatabase:
         self.lease_news = LeaseNews(loop, self.inner.sql)
         self.heard: list[Heard] = []
         self.commits = 0
+        self.failed_at = 0
+        """The newest revision there was when a commit failed, or seemed to."""
+        self.on_decided: Callable[[Process], None] | None = None
+        """Called when what a leader wrote of simulations is durable, before anybody knows."""
         self._wakers: dict[DatabaseSession, Callable[[int], None]] = {}
         self._world = contextvars.Context()
 
@@ -63,6 +67,16 @@ class SharedDatabase:
 
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
         """Commit a batch, or fail as databases do; notify of what was committed."""
+        try:
+            outcomes = self._commit(commits)
+        except errors.LabfleetError:
+            self.failed_at = self.head()
+            raise
+        if not all(isinstance(each, store.Committed) for each in outcomes):
+            self.failed_at = self.head()
+        return outcomes
+
+    def _commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
         injector = self.injector
         if injector.holds("disk_full", None):
             raise errors.OutOfCapacity("database or disk is full", reason="DiskFull")
@@ -139,7 +153,10 @@ class DatabaseSession:
         return self._shared.write(work)
 
     def commit(self, commits: list[store.Commit]) -> list[rules.Outcome]:
-        return self._shared.commit(commits)
+        outcomes = self._shared.commit(commits)
+        if self._shared.on_decided is not None and any(map(_decides, commits)):
+            self._shared.on_decided(self.process)
+        return outcomes
 
     def listed(self, values: tuple[str, ...]) -> Any:
         return self._shared.inner.listed(values)
@@ -156,6 +173,13 @@ class DatabaseSession:
 
     def close(self) -> None:
         """Close nothing: the database outlives its sessions."""
+
+
+def _decides(commit: store.Commit) -> bool:
+    """Tell whether a commit is of a leader and about a simulation."""
+    return commit.fence is not None and any(
+        isinstance(each, store.Put) and each.key.kind == "Simulation" for each in commit.writes
+    )
 
 
 class PatientStore(FleetStore):

@@ -10,6 +10,8 @@ processes lie in the store as QUEUED. A caller is answered after the commit, nev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -19,6 +21,9 @@ from labfleet.service.core import ledger_rows
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.verbs.drafting import Draft, Drafter
+
+if TYPE_CHECKING:
+    from labfleet.decisions.admission.load import Load
 
 BATCH = 100
 """Requests of this process that one round decides."""
@@ -35,9 +40,23 @@ class Decider:
         self._services = services
         self._drafter = Drafter(services)
         self._lost = False
+        self.rests = True
+        """Whether no round is under way: what is counted is what is stored and read, no more."""
+
+    @property
+    def loads(self) -> Mapping[str, Load]:
+        """The loads that are kept, by the path of their cluster."""
+        return self._drafter.loads
 
     async def round(self, fence: stores.Fence | None) -> bool:
         """Decide what waits here and in the store; return whether more may be decided now."""
+        self.rests = False
+        try:
+            return await self._round(fence)
+        finally:
+            self.rests = True
+
+    async def _round(self, fence: stores.Fence | None) -> bool:
         services = self._services
         if self._lost:
             await services.fresh()

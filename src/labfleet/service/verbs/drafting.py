@@ -7,7 +7,7 @@ none of them, and is denied when it would.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from labfleet.service.verbs.waiting_line import WaitingLine, alike, made_for
 
 if TYPE_CHECKING:
     from labfleet.decisions.admission.judge import Judge, Judged
+    from labfleet.decisions.admission.load import Load
 
 OTHERS_WAIT = "OthersWait"
 """Reason of a decision: there is room, but it is kept for requests that came before."""
@@ -99,6 +100,11 @@ class Drafter:
         for path, cluster in clusters.items():
             made += self._of_cluster(cluster, new.get(path, []))
         return made
+
+    @property
+    def loads(self) -> Mapping[str, Load]:
+        """The loads that are kept, by the path of their cluster."""
+        return {} if self._judges is None else self._judges.loads
 
     def take_back(self, draft: Draft) -> None:
         """Count no longer what a draft holds whose commit did not happen."""
@@ -274,7 +280,11 @@ class Drafter:
         known = self._services.learning.known
         if self._taught or known is None or known.trusts_reports != trust:
             self._taught = False
-            await self._services.learning.current(trust_reports=trust)
+            try:
+                await self._services.learning.current(trust_reports=trust)
+            except BaseException:
+                self._taught = True
+                raise
 
     def _judged(self, cluster: Cluster, spec: SimulationSpec, metadata: Metadata) -> Judged:
         services = self._services
@@ -340,7 +350,7 @@ class Drafter:
             self._status(new, judged, judged.decision),
             phase=SimulationPhase.APPROVED,
             reservation=Reservation(
-                holder=new.metadata.name, amounts=judged.need.bounds, start=now, end=end
+                holder=new.metadata.name, amounts=judged.decision.requested, start=now, end=end
             ),
             decided_at=now,
             lease_until=None if ttl is None else now + 3 * timedelta(seconds=ttl),

@@ -1,0 +1,101 @@
+"""Clusters of a rehearsal: what truly runs on them, who asks, and what is said of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labfleet.rehearsal import faults
+from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
+from labfleet.rehearsal.seeds import playing
+from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
+from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Script, drawn
+
+RUNS = Options(hours=0.5, workers=1, sessions=0, simulations=720)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda each: each.name)
+def test_what_runs_is_heavier_than_runs_are(family):
+    """Length bias: weighed by their time, runs take more than on the plain mean."""
+    rng = SeededRng("shapes")
+    shapes = [drawn(family, family.sizes[1], rng) for _ in range(400)]
+    plain = sum(each.peaks[1] for each in shapes) / len(shapes)
+    time = sum(each.lasts for each in shapes)
+    weighed = sum(each.peaks[1] * each.lasts for each in shapes) / time
+    assert weighed > plain * 1.03
+
+
+def test_a_run_stays_within_its_peaks_and_takes_nothing_when_it_is_over():
+    """Its use rises to its peaks and never above; killed or not, afterwards nothing is left."""
+    rng = SeededRng("curves")
+    for number in range(60):
+        shape = drawn(FAMILIES[number % 3], 10, rng)
+        for step in range(40):
+            now = shape.takes(shape.lasts * step / 40)
+            assert all(0 <= each <= most for each, most in zip(now, shape.peaks, strict=True))
+        assert shape.takes(shape.lasts) == shape.takes(-1.0) == (0.0, 0.0, 0.0)
+        assert all(each > 0 for each in shape.most())
+
+
+def test_a_clusters_load_is_the_sum_of_what_runs_there():
+    """Runs of other clusters, those that are over and those left out count for nothing."""
+    world, rng = Clusters(), SeededRng("sum")
+    for number, place in enumerate(("a", "a", "b")):
+        script = Script(float(number), place, "waku", keyed=True)
+        world.begin(script, f"sim-{number}", drawn(FAMILIES[0], 10, rng), now=0.0)
+    one, two = (world.running[number].shape.takes(300.0) for number in (0.0, 1.0))
+    assert world.load("a", 300.0) == pytest.approx([sum(each) for each in zip(one, two)])
+    assert world.load("a", 300.0, without=frozenset({"sim-1"})) == pytest.approx(one)
+    world.end(world.running[0.0])
+    assert world.load("a", 300.0) == pytest.approx(two)
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_lower_end_of_an_interval_is_where_so_many_hits_are_just_credible(sample, data):
+    """At that share so many hits or more have the probability that the confidence leaves."""
+    hits = data.draw(st.integers(1, sample))
+    least = least_share(hits, sample)
+    more = sum(
+        comb(sample, each) * least**each * (1 - least) ** (sample - each)
+        for each in range(hits, sample + 1)
+    )
+    assert more == pytest.approx(1 - CONFIDENCE, rel=1e-3)
+    assert least_share(0, sample) == 0.0
+
+
+def test_faults_of_run_scripts_change_no_other_fault():
+    """Plans without run scripts have none of theirs, and those with them all others as before."""
+    plain = plan_of(3, Options(hours=24))
+    more = plan_of(3, Options(hours=24, simulations=50))
+    words = {*plain.rates, *(each.word for each in plain.scheduled)}
+    assert not words & faults.OF_RUNS
+    kept = more.without(faults.OF_RUNS)
+    assert kept.rates == plain.rates
+    assert [replace(each, number=0) for each in kept.scheduled] == [
+        replace(each, number=0) for each in plain.scheduled
+    ]
+
+
+def test_a_seed_with_run_scripts_repeats_and_holds():
+    """Scripts ask, run, crash and report under faults; twice the same, and no rule is broken."""
+    first, second = rehearse(3, RUNS), rehearse(3, RUNS)
+    assert first.violations == []
+    assert (first.log, first.schedule, first.runs) == (second.log, second.schedule, second.runs)
+    assert first.runs["completed"] > 3
+    assert first.simulations["whole"] > 0
+    assert first.simulations["loads compared"] > 0
+    answer = playing.answer([playing.row_of(first, RUNS)], RUNS, 1.0, 1)
+    assert 0 <= answer["overload"]["joint"]["share"] <= 1
+    assert "--simulations 720" in playing.command(3, RUNS)
+
+
+def test_run_scripts_of_wire_seeds_ask_as_upstream_004_does():
+    """POST /request_run, /simulation_heartbeat and /simulation_complete do the same over HTTP."""
+    report = rehearse(1, replace(RUNS, wire=True, harshness=faults.NONE))
+    assert report.violations == []
+    assert report.runs["completed"] > 3
