@@ -20,8 +20,8 @@ from typing import Any
 from benchmarks import measure
 
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles",
-    "stream",
+    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "reconciles", "stream",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
