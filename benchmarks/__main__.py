@@ -21,7 +21,7 @@ from benchmarks import measure
 
 NAMES = (
     "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
-    "reconciles", "stream",
+    "queue", "reconciles", "stream",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 

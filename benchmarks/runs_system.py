@@ -223,7 +223,7 @@ def cpus() -> tuple[int, int]:
     return (found[0], found[-1]) if len(found) > 1 else (-1, -1)
 
 
-def asks(child: Any, **wanted: float) -> dict[str, Any]:
+def asks(child: Any, **wanted: Any) -> dict[str, Any]:
     """Let a load generator do one stretch; raise when a request failed."""
     found: dict[str, Any] = child.ask(json.dumps(wanted))
     if found["problems"]:
