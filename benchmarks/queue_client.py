@@ -58,11 +58,24 @@ class Job(msgspec.Struct):
 class Pool:
     """Kept connections that send one request each at a time; requests wait in a line for one."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, port: int) -> None:
         self.token = token
+        self.port = port
+        self.opening: set[asyncio.Task[None]] = set()
         self.free: list[Connection] = []
         self.line: list[tuple[bytes, asyncio.Future[dict[str, Any]]]] = []
         self.first = 0
+
+    async def open(self) -> None:
+        """Open one more connection."""
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: Connection(self), "127.0.0.1", self.port)
+
+    def reopen(self) -> None:
+        """Open one in place of one that was closed."""
+        task = asyncio.get_running_loop().create_task(self.open())
+        self.opening.add(task)
+        task.add_done_callback(self.opening.discard)
 
     def send(self, path: str, body: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
         """Return the future of a reply; it raises when the server refuses."""
@@ -93,6 +106,15 @@ class Connection(asyncio.Protocol):
         """Wait for work."""
         self.transport = transport
         self.pool.free.append(self)
+        self.pool.feed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the pool, which opens another: servers close connections that were idle."""
+        if self in self.pool.free:
+            self.pool.free.remove(self)
+            self.pool.reopen()
+        elif not self.answer.done():
+            self.answer.set_exception(RuntimeError(f"a connection in use was lost: {exc}"))
 
     def ask(self, request: bytes, answer: asyncio.Future[dict[str, Any]]) -> None:
         """Send a request."""
@@ -196,10 +218,10 @@ class Test:
 async def main(port: int, connections: int, token: str) -> None:
     """Connect, read what to do, do it, say what came of it."""
     loop = asyncio.get_running_loop()
-    pool = Pool(token)
+    pool = Pool(token, port)
     test = Test(pool)
     for _ in range(connections):
-        await loop.create_connection(lambda: Connection(pool), "127.0.0.1", port)
+        await pool.open()
     await loop.create_connection(lambda: Events(token, test.told), "127.0.0.1", port)
     print(json.dumps({"connected": connections}), flush=True)
     for line in sys.stdin:

@@ -129,6 +129,7 @@ class Connection(asyncio.Protocol):
         self.buffer = b""
         self.used = b""
         self.asking = False
+        self.closed = False
         self.since = 0.0
 
     def connection_made(self, transport: Any) -> None:
@@ -136,9 +137,15 @@ class Connection(asyncio.Protocol):
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Say so: no server may close a connection here."""
-        self.load.problems["connection lost"] += 1
-        self.stop()
+        """Say so, unless it was closed here: no server may end one that is in use."""
+        if not self.closed:
+            self.load.problems["connection lost"] += 1
+            self.stop()
+
+    def close(self) -> None:
+        """End it."""
+        self.closed = True
+        self.transport.close()
 
     def step(self) -> None:
         """Send what is next: the end of a run that is one too many, or a request."""
@@ -203,15 +210,15 @@ def _text(body: bytes, key: bytes) -> bytes:
 
 
 async def drive(port: int, connections: int, load: Load) -> None:
-    """Connect, then do what each line of stdin says."""
+    """Do what each line of stdin says, over connections of its own: servers close idle ones."""
     loop = asyncio.get_running_loop()
-    callers = [
-        (await loop.create_connection(lambda: Connection(load), "127.0.0.1", port))[1]
-        for _ in range(connections)
-    ]
-    print(json.dumps({"connected": len(callers)}), flush=True)
+    print(json.dumps({"ready": True}), flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         wanted = json.loads(line)
+        callers = [
+            (await loop.create_connection(lambda: Connection(load), "127.0.0.1", port))[1]
+            for _ in range(connections)
+        ]
         load.begin()
         cpu, begun = time.process_time(), time.perf_counter()
         load.end = begun + wanted.get("seconds", 60.0)
@@ -228,6 +235,8 @@ async def drive(port: int, connections: int, load: Load) -> None:
             "p50": quantile(ordered, 0.5), "p99": quantile(ordered, 0.99),
             "problems": load.problems,
         }  # fmt: skip
+        for each in callers:
+            each.close()
         print(json.dumps(found), flush=True)
 
 

@@ -162,13 +162,17 @@ def _await_decider(served: Served) -> None:
     end = time.monotonic() + PATIENCE
     while True:
         try:
-            served.send("POST", "/request_run", READY)
+            found = served.send("POST", "/request_run", READY)
         except HTTPError as problem:
             if problem.code != 503 or time.monotonic() > end:
                 raise
             time.sleep(0.2)
-        else:
-            return
+            continue
+        if found["simulation_id"] is not None:
+            # Of its family nothing is known, so it holds a tenth of the cluster.
+            ended = {"simulation_id": found["simulation_id"], "status": "cancelled"}
+            served.send("POST", "/simulation_complete", ended)
+        return
 
 
 @contextmanager
