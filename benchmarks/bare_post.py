@@ -14,11 +14,6 @@ from litestar import Litestar, post
 from msgspec import Meta
 
 PATH = "/request_run"
-BODY = (
-    b'{"requester":"alice@example.org","lab_id":"ccna-17","chart":"chart-42","nodes":12,"cpu":8.5,'
-    b'"memory_mb":16384,"duration_min":90,"priority":5,"tags":["exam","eu"]}'
-)
-"""A body that it approves; `app_plain` of perf-peers takes the same."""
 COSTS = {f"chart-{i}": (2 + i % 7, 2048 + 512 * (i % 9), 10 + i % 5) for i in range(500)}
 MOST_CPUS = 4096
 

@@ -118,7 +118,8 @@ class _Round:
         self._peers: dict[str, tuple[system.Served, Child]] = {}
         self._nodes = {rows: self._enough(rows) for rows in ROWS}
         for rows, nodes in self._nodes.items():
-            system.prepare(place / f"ready-{rows}", rows, system.capacity(nodes))
+            made = plan.size(rows, min(rows, 50))
+            system.prepare(place / f"ready-{rows}", made, system.capacity(nodes))
         bare = system.asgi("benchmarks.bare_post:app", sys.executable, self._server_cpu)
         self._begin(stack, LIMIT, stack.enter_context(bare))
         self._begin_plain(stack)
@@ -150,9 +151,7 @@ class _Round:
         self._begin(stack, PLAIN, served)
 
     def _load(self, served: system.Served, kind: str, connections: int = CONNECTIONS) -> Child:
-        return Child(
-            "runs_client", self._load_cpu, served.port, connections, served.token, kind
-        )
+        return Child("runs_client", self._load_cpu, served.port, connections, served.token, kind)
 
     def _enough(self, rows: int) -> float:
         """Return for how many nodes a cluster must have room so that it denies half of all requests.
@@ -202,7 +201,8 @@ class _Round:
         """Run the product and its load generator; a counting one is asked one by one."""
         copy = None if folder == ready else ready
         cpu = -1 if counting else self._server_cpu
-        with system.product(folder, cpu, ready=copy, counting=counting) as served:
+        how = system.COUNTING if counting else system.PRODUCT
+        with system.product(folder, cpu, ready=copy, how=how) as served:
             child = self._load(served, "runs", 1 if counting else CONNECTIONS)
             try:
                 yield served, child

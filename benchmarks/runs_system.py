@@ -36,6 +36,8 @@ from labfleet.resources.history import Run, RunKind, Source, Use
 from labfleet.resources.meta import Metadata
 
 PATIENCE = 60.0
+PRODUCT = ("-m", "labfleet", "server")
+COUNTING = ("-m", "benchmarks.runs_server", "--")
 READY = {"chart": "first", "nodecount": 1}
 
 
@@ -135,13 +137,12 @@ def _past(rng: random.Random, number: int) -> Run:
 
 @contextmanager
 def product(
-    folder: Path, cpu: int, *, ready: Path | None = None, counting: bool = False
+    folder: Path, cpu: int, *, ready: Path | None = None, how: Sequence[str] = PRODUCT
 ) -> Iterator[Served]:
-    """Run the product over a folder, copied from `ready` before; ends it at the end."""
+    """Run the product over a folder, copied from `ready` before; `how` is what Python runs."""
     if ready is not None:
         shutil.copytree(ready, folder)
     token = folder / "token"
-    how = ["-m", "benchmarks.runs_server", "--"] if counting else ["-m", "labfleet", "server"]
     command = [
         sys.executable, *how, "--data", str(folder), "--port", "0", "--roles", "api,scheduler",
         "--admin-token-file", str(token), "--log-level", "error",

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "reconciles",
-    "stream",
+    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "queue", "reconciles", "stream",
 )  # fmt: skip
 
 
@@ -72,6 +72,9 @@ def test_a_benchmark_prints_its_object(
         assert set(one["phases"]) == {"READY Healthy"}
         assert one["rows"][0]["looks_per_second"] > 0
         assert one["errors"] == {}
+    elif name == "queue":
+        assert 0 < one["rows"][0]["use_percent"] <= 100
+        assert one["rows"][0]["approved"] + one["rows"][0].get("queued", 0) == 40
     else:
         assert all(row["per_second"] > 0 for row in one["rows"])
         assert any(row["name"].startswith("limit: ") for row in one["rows"])

@@ -132,7 +132,7 @@ def _with_scope(
             return
         try:
             await found.serve(scope, receive, send)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
             await problems.send(send, *_problem(scope, error))
 
     return inner
