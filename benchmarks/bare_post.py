@@ -1,7 +1,7 @@
 """The bare Litestar POST beside `decide`: nine validated fields, one look-up, a JSON reply.
 
 No token, no store, no prediction: what the framework alone costs for each request. It is equal
-to `http/app_litestar.py` of perf-peers, whose figures stand in facts/perf.md section 2.
+to `http/app_litestar.py` of perf-peers.
 `uvicorn benchmarks.bare_post:app` serves it.
 """
 

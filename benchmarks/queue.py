@@ -1,7 +1,7 @@
 """Kueue's own performance test through HTTP, each reply after its fsync.
 
 5 cohorts of 6 queues, each with a quota of 20 and up to 100 borrowed; 15,000 workloads of three
-sizes come at their pace (facts/learning.md section 3.2). Kueue needs 351 s and keeps its queues
+sizes come at their pace. By its published figures Kueue needs 351 s and keeps its queues
 55.9 % full on the mean; the work alone takes 66 s. The server is the product on one CPU, the load
 generator a process of its own on another. Wall time means something on a quiet machine only.
 
@@ -57,7 +57,7 @@ def trial(
             child = Child("queue_client", load_cpu, served.port, CONNECTIONS, served.token)
             try:
                 before = served.cpu()
-                jobs = _jobs(cohorts, queues, share, objects=objects)
+                jobs = jobs_of(cohorts, queues, share, objects=objects)
                 every = {size: each[4] for size, each in SIZES.items()}
                 found = system.asks(child, jobs=jobs, every=every)
                 server = served.cpu() - before
@@ -79,7 +79,7 @@ def trial(
     }
     return {
         "rows": [row],
-        "peers": [{"name": "Kueue, published (facts/learning.md section 3.2)", **KUEUE}],
+        "peers": [{"name": "Kueue, published", **KUEUE}],
         "ratios": {"wall_to_least": round(found["wall"] * quota / found["worked"], 3)},
         "queues": "objects of the kind Queue"
         if objects
@@ -109,7 +109,8 @@ def _describe(served: system.Served, cohorts: int, queues: int, *, objects: bool
             served.send("POST", "/api/v1/queues", made)
 
 
-def _jobs(cohorts: int, queues: int, share: float, *, objects: bool) -> list[dict[str, Any]]:
+def jobs_of(cohorts: int, queues: int, share: float, *, objects: bool) -> list[dict[str, Any]]:
+    """Return a share of the workloads of each queue, for the load generator."""
     found = []
     for cohort in range(cohorts):
         for queue in range(queues):

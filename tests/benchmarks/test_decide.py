@@ -68,7 +68,7 @@ def test_requests_state_no_cost() -> None:
 
 def test_the_workloads_are_kueues() -> None:
     """15,000 of them, whose work fills all quotas for 66 s."""
-    jobs = queue._jobs(5, 6, 1.0, objects=True)  # private: the workloads, without a server
+    jobs = queue.jobs_of(5, 6, 1.0, objects=True)
     assert len(jobs) == 15_000
     assert len({each["queue"] for each in jobs}) == 30
     assert sum(each["units"] * each["seconds"] for each in jobs) / (30 * 20) == pytest.approx(66)

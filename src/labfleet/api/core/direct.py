@@ -1,7 +1,7 @@
 """Answers the few routes that are asked most without the framework, whose work they do not need.
 
 Litestar reads parameters that these routes do not have and makes a request and a response of each
-call, which costs as much as a whole decision (facts/perf.md section 2). What is checked, and in
+call, which costs as much as a whole decision. What is checked, and in
 which order, is `served`'s: the same functions do it.
 """
 
