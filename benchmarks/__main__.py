@@ -20,8 +20,8 @@ from typing import Any
 from benchmarks import measure
 
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
-    "queue_core", "reconciles", "stream",
+    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "prediction", "queue", "queue_core", "reconciles", "stream",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "admission", "aws_list", "commits", "fleet", "listing", "placements", "polls", "prediction",
-    "queue_core", "reconciles", "stream",
+    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "prediction", "queue", "queue_core", "reconciles", "stream",
 )  # fmt: skip
 
 
@@ -76,6 +76,9 @@ def test_a_benchmark_prints_its_object(
         assert set(one["coverage"]) == {"made", "made, shuffle 1"}
         assert one["width"]["made"] > 1
         assert one["latency_ms"]["p99"] > 0
+    elif name == "queue":
+        assert 0 < one["rows"][0]["use_percent"] <= 100
+        assert one["rows"][0]["approved"] + one["rows"][0].get("queued", 0) == 40
     else:
         assert all(row["per_second"] > 0 for row in one["rows"])
         assert any(row["name"].startswith("limit: ") for row in one["rows"])

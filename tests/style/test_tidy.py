@@ -74,6 +74,7 @@ BLIND_CATCHES = {
     "labfleet.engine.controller": "one broken reconcile must not end the worker",
     "labfleet.engine.supervisor": "a role that fails is restarted, whatever it raised",
     "labfleet.stores.runners": "hands the error to whoever awaits, as a thread would",
+    "labfleet.api.application": "a defect of a route becomes 500, as it does in the framework",
     "labfleet.rehearsal.time.loop": "a callback that fails is told to the loop, as asyncio does",
     "labfleet.rehearsal.worlds.ec2_wire": "hands the error to whoever awaits, as a thread would",
     "aws_simulator.gate": "the edge of somebody else's application: its faults become 500",

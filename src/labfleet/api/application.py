@@ -24,7 +24,7 @@ from labfleet.api.compatible import settings as compatible_settings
 from labfleet.api.compatible import stream_routes as compatible_streams
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.compatible.status_stream import StatusStream
-from labfleet.api.core import openapi, problems
+from labfleet.api.core import direct, openapi, problems
 from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
@@ -123,13 +123,20 @@ def _with_scope(
     on_defect: Callable[[str, BaseException], None] | None,
 ) -> App:
     """Return the framework's application with what its routes find in the scope."""
-    places = LargeBodies()
+    places, shortcut = LargeBodies(), direct.table(routes.values())
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         scope[LARGE_BODIES] = places
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
         scope[SOURCES] = services
-        await framework(scope, receive, send)
+        found = shortcut(scope)
+        if found is None:
+            await framework(scope, receive, send)
+            return
+        try:
+            await found.serve(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
+            await problems.send(send, *_problem(scope, error))
 
     return inner
 
@@ -208,25 +215,25 @@ def _compatible(services: ServiceContext) -> list[Route]:
 
 
 def _answer(request: Any, error: Exception) -> Response[bytes]:
+    """Return the framework's answer to an exception."""
+    status, headers, content = _problem(request.scope, error)
+    return Response(
+        content=content, status_code=status, media_type=problems.MEDIA_TYPE, headers=headers
+    )
+
+
+def _problem(scope: Any, error: Exception) -> tuple[int, dict[str, str], bytes]:
     """Return the problem that an exception becomes; one without a row in the table is a defect."""
-    request_id = str(request.scope.get("labfleet.request_id", ""))
+    request_id, path = str(scope.get("labfleet.request_id", "")), scope["path"]
     known = error if isinstance(error, errors.LabfleetError) else _translated(error)
     if known is None:
-        on_defect = request.scope[DEFECT]
+        on_defect = scope[DEFECT]
         if on_defect is not None:
             on_defect(request_id, error)
-        found = problems.unexpected(instance=request.scope["path"], request_id=request_id)
-        extra: dict[str, str] = {}
-    else:
-        path = request.scope["path"]
-        found = problems.of(known, instance=path, request_id=request_id)
-        extra = problems.headers(known)
-    return Response(
-        content=problems.encode(found),
-        status_code=found.status,
-        media_type=problems.MEDIA_TYPE,
-        headers=extra,
-    )
+        found = problems.unexpected(instance=path, request_id=request_id)
+        return found.status, {}, problems.encode(found)
+    found = problems.of(known, instance=path, request_id=request_id)
+    return found.status, problems.headers(known), problems.encode(found)
 
 
 def _translated(error: Exception) -> errors.LabfleetError | None:

@@ -203,13 +203,7 @@ class _Call:
             return
         found = problems.of(error, instance=self._scope["path"], request_id=self.request_id)
         body = problems.encode(found)
-        headers = [
-            (b"content-type", problems.MEDIA_TYPE.encode()),
-            (b"content-length", str(len(body)).encode()),
-            *((k.lower().encode(), v.encode()) for k, v in problems.headers(error).items()),
-        ]
-        await self.send({"type": "http.response.start", "status": found.status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+        await problems.send(self.send, found.status, problems.headers(error), body)
 
     def done(self, seconds: float) -> Done:
         scope = self._scope

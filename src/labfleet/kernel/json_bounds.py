@@ -26,6 +26,10 @@ def fault(raw: bytes, most: int) -> Literal["full", "deep"] | None:
     Keys are no values. What is no JSON may pass: the decoder stops at its first error, and up to
     there the text was counted right.
     """
+    # Most texts are so small that no way of reading them is too deep or too full.
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened <= DEPTH_LIMIT and opened + raw.count(b",") < most and len(raw) <= 4 * most:
+        return None
     # Escaped backslashes first, so that what is left before a quote escapes it.
     text = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     # A value that is a string has two quotes and so has its key.

@@ -151,7 +151,7 @@ def routes(services: ServiceContext) -> Routes:
 
     @made.post(
         "/request_run", "May this simulation start?",
-        needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES,
+        needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES, direct=True,
     )  # fmt: skip
     async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
         """Decide whether a simulation may start, and reserve what it needs if it may."""
@@ -172,7 +172,7 @@ def routes(services: ServiceContext) -> Routes:
 
     @made.post(
         "/simulation_heartbeat", "This simulation lives",
-        needs=("admit", "Simulation"), refuses=(errors.Gone,),
+        needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
     async def simulation_heartbeat(who: Caller, sent: HeartbeatBody) -> HeartbeatReply:
         """Take an approval up, and keep the run's lease; owed by callers that sent ttl_seconds."""
@@ -189,7 +189,7 @@ def routes(services: ServiceContext) -> Routes:
 
     @made.post(
         "/simulation_complete", "This simulation ended",
-        needs=("admit", "Simulation"), refuses=(errors.Gone,),
+        needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
     async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
         """Give back what an approved simulation holds; to repeat it changes nothing."""

@@ -7,6 +7,7 @@ browser both are one site. The address is no name, so a request to it is nobody'
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from dataclasses import dataclass
 
@@ -33,11 +34,16 @@ class HostNames:
         name = _name(header)
         if name == LOCAL or name.endswith(f".{LOCAL}") or name in self.names:
             return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return _is_address(name)
+
+
+@functools.lru_cache(maxsize=64)
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 EVERY_NAME = HostNames()

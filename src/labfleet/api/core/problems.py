@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -135,6 +136,19 @@ def encode(problem: Problem) -> bytes:
     """Return the document as JSON, without what is unknown."""
     raw: dict[str, Any] = msgspec.to_builtins(problem)
     return msgspec.json.encode({key: value for key, value in raw.items() if value is not None})
+
+
+async def send(
+    write: Callable[[Any], Awaitable[None]], status: int, headers: Mapping[str, str], body: bytes
+) -> None:
+    """Write a document as a whole reply."""
+    head = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+    ]
+    await write({"type": "http.response.start", "status": status, "headers": head})
+    await write({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _kebab(word: str) -> str:

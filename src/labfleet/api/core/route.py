@@ -90,8 +90,9 @@ class Route:
     `needs` is an action of `access.ACTIONS` and a kind; None lets every token in, `public` asks for
     none. `exact` refuses unknown keys of the body; bodies of programs of several versions are read
     without. `prepare` turns a decoded body into the one that `body` describes. `limit` is the
-    largest body in bytes, `values` the most that one may hold. `also` are other statuses of the same reply, `refuses` the errors beyond
-    those that follow from the rest (`refusals.statuses`).
+    largest body in bytes, `values` the most that one may hold. `also` are other statuses of the same
+    reply, `refuses` the errors beyond those that follow from the rest (`refusals.statuses`).
+    `direct` answers without the framework (`direct`): a JSON reply, no parameters but headers.
     """
 
     method: str
@@ -114,6 +115,7 @@ class Route:
     status: int = 200
     also: tuple[int, ...] = ()
     refuses: tuple[type[errors.LabfleetError], ...] = ()
+    direct: bool = False
 
     @property
     def parameters(self) -> list[inspect.Parameter]:

@@ -63,7 +63,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
         # Litestar asks before it reads parameters; a plain function would go to a thread each time.
         asked: Route = connection.scope[ROUTES][name]
         if not asked.public:
-            _allow(connection.scope, asked)
+            allow(connection.scope, asked)
 
     async def serve(request: Ask, **given: Any) -> Response[Any]:
         scope = _scope(request)
@@ -77,7 +77,7 @@ def litestar_route(route: Route) -> HTTPRouteHandler:
         if "request" in wants:
             given["request"] = request
         if asked.body is not None:
-            given["sent"] = await _sent(request, asked, scope[ASIDE])
+            given["sent"] = await sent(scope, request.receive, asked)
         return _response(scope, asked, await asked.run(**given))
 
     first = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Ask)
@@ -136,7 +136,8 @@ def _is_record(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _allow(scope: MutableMapping[str, Any], route: Route) -> None:
+def allow(scope: MutableMapping[str, Any], route: Route) -> None:
+    """Raise Denied unless the caller may use a route that is not public."""
     found = scope.get(CALLER)
     if not isinstance(found, Caller):
         raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
@@ -175,14 +176,15 @@ def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
         raise intake.invalid(*wrong)
 
 
-async def _sent(request: Ask, route: Route, aside: Aside) -> Any:
+async def sent(scope: MutableMapping[str, Any], receive: Any, route: Route) -> Any:
     """Return the body as the route's type, made of an empty one where none is needed."""
-    given = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    aside: Aside = scope[ASIDE]
+    said = next((v for k, v in scope["headers"] if k.lower() == b"content-type"), b"")
+    given = said.decode("latin-1").partition(";")[0].strip().lower()
     if given and given not in route.media:
         _other_type(route, given)
     with ExitStack() as held:
-        scope = _scope(request)
-        raw = await whole(scope, request.receive, route.limit, held)
+        raw = await whole(scope, receive, route.limit, held)
         if not raw:
             if route.required:
                 raise intake.invalid(("body", "is missing"))
