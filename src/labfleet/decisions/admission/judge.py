@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from labfleet.decisions.admission import chance, needs
-from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission.draws import Draws, draws
 from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.decisions.admission.targets import targets
@@ -47,6 +47,8 @@ class Judge:
     def __init__(self) -> None:
         self.loads: dict[str, Load] = {}
         """By the path of their cluster; only those that somebody has asked for."""
+        self._asked: tuple[str, tuple[tuple[float, ...], ...], Draws] | None = None
+        """The run that was decided last, with its outcomes: it is counted next, if approved."""
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
         """Return a cluster's load, made from its live runs when it is asked for first."""
@@ -63,13 +65,17 @@ class Judge:
         found = self.loads.get(refs.cluster_of(run).key.path)
         if found is None:
             return
-        wanted, held = self.wanted(run), run.status.reservation
-        if wanted is None or held is None or run.status.phase not in HOLDING:
-            found.remove(run.metadata.uid)
+        uid, held = run.metadata.uid, run.status.reservation
+        if held is None or run.status.phase not in HOLDING:
+            found.remove(uid)
             return
-        found.add(run.metadata.uid, wanted, since=held.start.timestamp())
+        if uid not in found and (wanted := self.wanted(run)) is not None:
+            asked = self._asked
+            same = asked is not None and asked[0] == uid and asked[1] == wanted.spreads
+            drawn = asked[2] if same and asked is not None else None
+            found.add(uid, wanted, since=held.start.timestamp(), drawn=drawn)
         if run.status.used:
-            found.observe(run.metadata.uid, _peaks(run.status.used))
+            found.observe(uid, _peaks(run.status.used))
 
     def wanted(self, run: Simulation) -> Need | None:
         """Return what a stored run counts for, from its record alone; None when it is over."""
@@ -127,9 +133,11 @@ class Judge:
         default, sentence = needs.default_of(cluster.spec, family, parameters)
         wanted = need(prediction, said, default)
         rule, epsilon = self.in_force(cluster)
+        drawn = draws(uid, wanted.spreads)
+        self._asked = (uid, wanted.spreads, drawn)
         decision = chance.admit(
             wanted,
-            draws(uid, wanted.spreads),
+            drawn,
             load=load,
             cluster=cluster.name,
             target=targets(cluster.spec),

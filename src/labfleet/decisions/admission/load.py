@@ -135,15 +135,17 @@ class Load:
         peaks: Mapping[str, float] | None = None,
         *,
         since: float = 0.0,
+        drawn: Draws | None = None,
     ) -> None:
         """Count a run that lives since some second, with its peaks so far; once for each uid.
 
-        A rebuilt load is an add of each live run, and `advance` to now.
+        A rebuilt load is an add of each live run, and `advance` to now. `drawn` are its outcomes
+        where they are known already.
         """
         if uid in self._live:
             return
         live = _Live(
-            drawn=draws(uid, wanted.spreads),
+            drawn=draws(uid, wanted.spreads) if drawn is None else drawn,
             bounds=vector(wanted.bounds),
             declared=vector(wanted.declared),
             family=wanted.family,

@@ -295,7 +295,7 @@ class Drafter:
             learner,
             uid=metadata.uid,
             cluster=cluster,
-            live=services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path),
+            live=services.cache.each(indices.SIMULATIONS_HOLDING, cluster.key.path),
             now=services.clock.now(),
             revision=services.cache.revision,
         )
