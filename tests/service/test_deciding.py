@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from fleet_world import ADMIN, World, who
+from loop_time import leap, seen
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -15,6 +16,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.simulation import SimulationPhase
+from labfleet.service.kinds import indices
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
 from labfleet.service.verbs.deciding import Decider
@@ -35,13 +37,15 @@ def elsewhere(world: World) -> None:
     world.services.asked.serve(lambda: None, lambda: False)
 
 
-async def impatient(world: World) -> None:
-    """Let callers wait for a second only."""
-    body = {"spec": {"admission": {"answerSeconds": 1}}}
-    await objects.patch(
-        world.services, ADMIN, KINDS["Settings"], "fleet", body, namespace="default"
-    )
-    await world.services.fresh()
+async def unanswered(world: World, key: str | None = None) -> None:
+    """Ask while nobody decides: the caller is told to come again when its time is over."""
+    asking = asyncio.create_task(ask(world, key=key))
+    undecided = indices.SIMULATIONS_UNDECIDED
+    before = world.services.cache.count(undecided, "default/default")
+    await seen(lambda: world.services.cache.count(undecided, "default/default") > before)
+    leap(10)
+    with pytest.raises(errors.Temporary, match="ask again"):
+        await asking
 
 
 async def cluster(world: World, cpu: int = 10) -> None:
@@ -63,13 +67,10 @@ async def test_a_request_of_another_process_is_stored_and_decided(world: World):
 async def test_a_caller_that_nobody_answers_gets_one_answer_later(world: World):
     """Without a decider in time it is 503; the same key later gives the one decision."""
     await cluster(world)
-    await impatient(world)
     elsewhere(world)
     world.decides.clear()
-    with pytest.raises(errors.Temporary, match="ask again"):
-        await ask(world, key="k")
-    with pytest.raises(errors.Temporary, match="ask again"):
-        await ask(world)
+    await unanswered(world, key="k")
+    await unanswered(world)
     world.decides.set()
     made = await ask(world, key="k")
     assert made.status.phase is SimulationPhase.APPROVED
@@ -357,3 +358,17 @@ async def test_nothing_waits_for_what_never_comes(world: World):
     found = await world.services.objects.get(type(waits), waits.name, "default")
     assert found.status.phase is SimulationPhase.EXPIRED
     assert "waited as long" in found.status.note
+
+
+@pytest.mark.asyncio
+async def test_many_that_wait_do_not_keep_the_decider_busy(world: World):
+    """With more waiting than a round takes and no room, a round has nothing more to decide."""
+    await cluster(world, cpu=2)
+    await ask(world)
+    made = [await ask(world, queue="default") for _ in range(110)]
+    assert {each.status.phase for each in made} == {SimulationPhase.QUEUED}
+    await world.services.fresh()
+    world.decides.clear()
+    heir = Decider(world.services)
+    assert not await heir.round(None)
+    world.decides.set()
