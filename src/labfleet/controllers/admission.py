@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from labfleet.controllers.context import Context
@@ -46,7 +47,8 @@ class AdmissionController:
         else:
             await self._count_anew()
         while await self.decider.round(fence):
-            pass
+            # A round that has nothing to wait for must not keep others from the loop.
+            await asyncio.sleep(0)
         waiting = self.context.cache.values(indices.SIMULATIONS_QUEUED)
         return Again(CYCLE) if waiting else Done()
 
