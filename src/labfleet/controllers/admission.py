@@ -46,7 +46,9 @@ class AdmissionController:
             self._services.asked.serve(self._wake, self._leads)
         else:
             await self._count_anew()
-        while await self.decider.round(fence):
+        more = True
+        while more:
+            more = await self.decider.round(fence)
             # A round that has nothing to wait for must not keep others from the loop.
             await asyncio.sleep(0)
         waiting = self.context.cache.values(indices.SIMULATIONS_QUEUED)
