@@ -10,11 +10,13 @@ import pytest
 from fleet_world import ADMIN, World, who
 from loop_time import leap, seen
 
+from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, encode
+from labfleet.resources.queue import Queue
 from labfleet.resources.simulation import SimulationPhase
 from labfleet.service.kinds import indices
 from labfleet.service.reads import explain
@@ -371,4 +373,35 @@ async def test_many_that_wait_do_not_keep_the_decider_busy(world: World):
     world.decides.clear()
     heir = Decider(world.services)
     assert not await heir.round(None)
+    world.decides.set()
+
+
+@pytest.mark.asyncio
+async def test_what_is_made_anew_counts_what_the_cache_has_not_yet(world: World):
+    """A queue whose quota changes right after an approval does not give the quota twice."""
+    await cluster(world, cpu=20)
+    await queue(world, "a", quota={"cpu": 4, "memory": "50Gi"})
+    world.decides.clear()
+    heir = Decider(world.services)
+    world.services.asked.serve(lambda: None, lambda: True)
+    first = asyncio.create_task(ask(world, queue="a", cost={"cpu": 4}))
+    await seen(lambda: len(world.services.asked))
+    hold, world.services.cache.event = world.services.cache.event, lambda event: None
+    await heir.round(None)
+    assert (await first).status.phase is SimulationPhase.APPROVED
+    changed = await world.services.objects.get(Queue, "a", "default")
+    wider = msgspec.structs.replace(changed.spec, description="changed")
+    changed = msgspec.structs.replace(changed, spec=wider)
+    Cache.event(
+        world.services.cache, stores.Event(
+            revision=changed.revision + 1, type="MODIFIED", key=changed.key,
+            uid=changed.metadata.uid, doc=encode(changed), at=world.clock.now(), actor="ada",
+            request_id="", reason="Changed",
+        )
+    )  # fmt: skip
+    second = asyncio.create_task(ask(world, queue="a", cost={"cpu": 1}))
+    await seen(lambda: len(world.services.asked))
+    await heir.round(None)
+    assert (await second).status.phase is SimulationPhase.QUEUED
+    world.services.cache.event = hold
     world.decides.set()

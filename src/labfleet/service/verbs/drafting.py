@@ -7,7 +7,7 @@ none of them, and is denied when it would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -73,6 +73,8 @@ class Drafter:
         self._services = services
         self._judges: Judge | None = None
         self._lines: dict[str, WaitingLine] = {}
+        self._recent: dict[str, Simulation] = {}
+        """Own approvals that the cache does not have yet: whatever is made anew counts them too."""
         self._taught = True
         services.cache.on_change(Simulation, self._changed)
 
@@ -108,6 +110,7 @@ class Drafter:
 
     def take_back(self, draft: Draft) -> None:
         """Count no longer what a draft holds whose commit did not happen."""
+        self._recent.pop(draft.made.metadata.uid, None)
         self._judge().drop(draft.made)
         self._lines.pop(draft.cluster.key.path, None)
 
@@ -123,6 +126,7 @@ class Drafter:
         if self._judges is not None:
             self._judges.forget()
         self._lines.clear()
+        self._recent.clear()
         self._taught = True
 
     # --- one cluster ------------------------------------------------------------------------
@@ -161,8 +165,7 @@ class Drafter:
             asks[each.metadata.uid] = (each, judged)
             waiting.wait(request, judged.need)
         judge, now = self._judge(), self._services.clock.now()
-        live = self._services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
-        load, (_, epsilon) = judge.load(cluster, live), judge.in_force(cluster)
+        load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
             draft = self._started(cluster, request.uid, asks)
@@ -217,10 +220,7 @@ class Drafter:
         if line is None or line.made_for != made_for(cluster, queues, rule):
             cache = self._services.cache
             line = self._lines[path] = WaitingLine(cluster, queues, rule)
-            for run in (
-                *cache.by(indices.SIMULATIONS_HOLDING, path),
-                *cache.by(indices.SIMULATIONS_QUEUED, path),
-            ):
+            for run in (*cache.by(indices.SIMULATIONS_QUEUED, path), *self._live(cluster)):
                 if run.status.decision is not None:
                     line.follow(run, judge.wanted(run))
         return line
@@ -295,13 +295,22 @@ class Drafter:
             learner,
             uid=metadata.uid,
             cluster=cluster,
-            live=services.cache.each(indices.SIMULATIONS_HOLDING, cluster.key.path),
+            live=self._live(cluster),
             now=services.clock.now(),
             revision=services.cache.revision,
         )
 
+    def _live(self, cluster: Cluster) -> Iterator[Simulation]:
+        """Yield the runs that hold something of a cluster, own approvals of just now last."""
+        path = cluster.key.path
+        yield from self._services.cache.each(indices.SIMULATIONS_HOLDING, path)
+        for run in self._recent.values():
+            if refs.cluster_of(run).key.path == path:
+                yield run
+
     def _counted(self, draft: Draft) -> Draft:
         """Count what an approved request holds before the next one is decided."""
+        self._recent[draft.made.metadata.uid] = draft.made
         self.follow(draft.made)
         return draft
 
@@ -310,6 +319,8 @@ class Drafter:
         run = new or old
         if self._judges is None or not isinstance(run, Simulation):
             return
+        if run.status.phase is not SimulationPhase.QUEUED:
+            self._recent.pop(run.metadata.uid, None)
         line = self._lines.get(refs.cluster_of(run).key.path)
         if new is None:
             self._judges.drop(run)
