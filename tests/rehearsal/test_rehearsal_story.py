@@ -237,4 +237,4 @@ def test_leaks_of_harsh_short_seeds_are_judged(monkeypatch: Patch) -> None:
 
 def test_every_happening_has_its_act() -> None:
     """What a plan may hold can be made to happen."""
-    assert set(faults.SCHEDULED) == set(scheduled_faults.ACTS)
+    assert {*faults.SCHEDULED, *faults.RUN_SCHEDULED} == set(scheduled_faults.ACTS)
