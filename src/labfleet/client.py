@@ -22,6 +22,7 @@ from labfleet.cli.kit import client, environment, gate, settings
 from labfleet.cli.kit.exits import Failure
 from labfleet.cli.kit.gate import Denied
 from labfleet.cli.kit.lease import Lease
+from labfleet.resources.history import FIGURES
 
 __all__ = ["Denied", "Failure", "Run", "admitted"]
 _log = logging.getLogger("labfleet.client")
@@ -49,8 +50,12 @@ class Run:
     def observed(self, **figures: float | Mapping[str, float]) -> None:
         """Note what the run used, for the report of its end: `memory_mib=900`, `cpu_milli=1500`.
 
-        A number is a peak; a mapping may give peak, mean, median and p95.
+        A number is a peak; a mapping may give peak, mean, median and p95. ValueError for another
+        figure: the report of the end would be refused for it.
         """
+        unknown = [name for name in figures if name not in FIGURES]
+        if unknown:
+            raise ValueError(f"{unknown[0]}: none of {', '.join(FIGURES)}")
         self.figures.update(
             {
                 name: dict(value) if isinstance(value, Mapping) else value

@@ -109,7 +109,7 @@ def test_a_denied_run_starts_nothing_and_says_why(admit, live, desk):
     done = admit("--cost", "cpu=40,memory=1Gi", "--", "make")
     assert done.code == 7
     assert "not admitted: needs 40 CPU" in done.err
-    assert "(OverCpuTarget)" in done.err
+    assert "(NeverFits, OverCpuTarget)" in done.err
     assert f"labfleet explain simulation/{live.runs()[0]['metadata']['name']}" in done.err
     assert desk.programs.started == []
 
@@ -119,7 +119,7 @@ def test_a_refusal_is_one_line_of_json_for_a_script(admit, live):
     done = admit("--json", "--cost", "cpu=40,memory=1Gi", "--", "make")
     told = json.loads(done.err.splitlines()[-1])
     assert (told["exitCode"], told["reason"]) == (7, "NotAdmitted")
-    assert told["reasons"] == ["OverCpuTarget"]
+    assert told["reasons"] == ["NeverFits", "OverCpuTarget"]
     assert told["record"] == live.runs()[0]["metadata"]["name"]
 
 

@@ -178,3 +178,28 @@ def test_programs_are_found_along_the_path_that_they_get(tmp_path):
     assert real.find("lookout", {"PATH": str(tmp_path)}) == str(program)
     assert real.find("lookout", {"PATH": "/nonexistent"}) is None
     assert real.find(sys.executable, {}) == sys.executable
+
+
+def test_an_operator_ends_a_run_as_its_caller_would(run, stub):
+    """Asked first, told of one that is over, and not mixed with sessions."""
+    stub.put("Simulation", "sim-1", status={"phase": "RUNNING"})
+    stub.put("Simulation", "sim-2", status={"phase": "COMPLETED"})
+    stub.answers["POST /simulation_complete"] = (200, {**BEAT, "status": "cancelled"})
+    assert run("cancel", "sim/sim-1").code == exits.USAGE
+    assert not stub.calls("POST")
+    tried = run("cancel", "sim/sim-1", "--dry-run", "client")
+    assert tried.out == "simulation/sim-1 would be cancelled (dry run)\n"
+    done = run("cancel", "sim/sim-2", "sim/sim-1", "--yes")
+    assert (done.code, done.out) == (exits.CONFLICT, "simulation/sim-1 cancelled\n")
+    assert "simulation/sim-2 is over already (COMPLETED); nothing was changed" in done.err
+    assert [each.body for each in stub.calls("POST")] == [
+        {"simulation_id": "sim-1", "status": "cancelled"}
+    ]
+    assert run("cancel", "sim/sim-1", "s-1", "--yes").code == exits.USAGE
+
+
+def test_runs_of_another_namespace_are_refused_before_anything_is_asked(run, stub):
+    """The routes of runs know one namespace; -n is not silently dropped."""
+    done = run("-n", "exam", "admit", "--cost", "cpu=1", "--", "true")
+    assert (done.code, stub.seen) == (exits.USAGE, [])
+    assert "runs ask in namespace default alone" in done.err

@@ -84,7 +84,7 @@ def test_denied_says_why_and_holds_nothing(live, at):
     """The reasons are the server's words; the block is not entered."""
     with pytest.raises(Denied) as caught, admitted(cost={"cpu": 40, "memory": "1Gi"}, **at):
         pytest.fail("it was let in")
-    assert caught.value.reasons == ("OverCpuTarget",)
+    assert caught.value.reasons == ("NeverFits", "OverCpuTarget")
     assert "needs 40 CPU" in caught.value.message
     assert live.phases() == ["DENIED"]
 

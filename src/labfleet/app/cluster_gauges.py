@@ -63,7 +63,8 @@ def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
         for _, each in _clusters(cache):
             may = targets(each.spec)
             for name, (dimension, unit) in RESOURCES.items():
-                yield (each.namespace, each.name, name), getattr(may, dimension) / unit
+                if getattr(each.spec.capacity, dimension):  # else nobody knows what it has
+                    yield (each.namespace, each.name, name), getattr(may, dimension) / unit
 
     def waiting() -> Iterable[Sample]:
         for path, each in _clusters(cache):
@@ -72,7 +73,7 @@ def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
 
     metrics.gauge(
         "labfleet_cluster_predicted_load",
-        "What a cluster's live runs are expected to use: CPUs, bytes, bit/s.",
+        "Sum of what a cluster's live runs use at most, by bounds: CPUs, bytes, bit/s.",
         ("namespace", "cluster", "resource"),
         held,
     )

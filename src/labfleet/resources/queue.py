@@ -63,7 +63,7 @@ class QueueSpec(Record, frozen=True, kw_only=True):
 
 
 class QueueStatus(Record, frozen=True, kw_only=True):
-    """Who uses a queue; counted when it is read.
+    """Who uses a queue; counted when it is read, null where nobody has counted, as in a stream.
 
     waiting: How many requests wait in it.
     running: How many of its runs hold something.
@@ -72,9 +72,9 @@ class QueueStatus(Record, frozen=True, kw_only=True):
     observed_generation: Generation of the spec that this status is about.
     """
 
-    waiting: int = 0
-    running: int = 0
-    held: Amounts = Amounts()
+    waiting: int | None = None
+    running: int | None = None
+    held: Amounts | None = None
     conditions: tuple[Condition, ...] = ()
     observed_generation: int = 0
 
@@ -96,9 +96,7 @@ _PAGE = Page(
         PageColumn("Cohort", "text", "spec.cohort", "none", wide=2),
         PageColumn("Weight", "text", "spec.weight"),
         PageColumn("Order", "text", "spec.order", wide=2),
-        PageColumn("Waiting", "text", "status.waiting"),
-        PageColumn("Running", "text", "status.running"),
-        PageColumn("About", "text", "spec.description", "", wide=4),
+        PageColumn("About", "text", "spec.description", "", wide=6),
     ),
     none="No queues",
     hints=(

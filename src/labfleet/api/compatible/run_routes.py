@@ -13,6 +13,7 @@ import msgspec
 
 from labfleet.api.compatible.compat_routes import SeedRecord
 from labfleet.api.core.route import SMALL, Key, Routes
+from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.kernel import errors
 from labfleet.resources.amounts import DIMENSIONS
 from labfleet.resources.meta import DEFAULT_NAMESPACE
@@ -213,7 +214,9 @@ def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunRepl
     reasons: tuple[str, ...] = ()
     if decision is not None:
         reasons = decision.candidates[0].reasons if decision.candidates else ()
-        reasons = reasons or (decision.reason,)
+        # What never fits says so first: asking again does not help.
+        never = decision.reason == NEVER_FITS
+        reasons = (decision.reason, *reasons) if never or not reasons else reasons
     held = made.status.reservation
     return RunReply(
         decision={"waiting": "queued"}.get(outcome, outcome),

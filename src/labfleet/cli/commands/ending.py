@@ -10,6 +10,8 @@ from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, sources, targets
 from labfleet.cli.kit.call import Call, connected
+from labfleet.resources import kinds
+from labfleet.resources.simulation import OPEN
 
 
 @click.command("delete", short_help="Delete objects.")
@@ -102,8 +104,8 @@ def _end(call: Call, target: targets.Target, obj: Any) -> dict[str, Any]:
     return {"kind": target.kind.name, "name": target.name, "result": result}
 
 
-@click.command("cancel", short_help="End a session before its time.")
-@click.argument("names", nargs=-1, metavar="SESSION...",
+@click.command("cancel", short_help="End a session or simulation before its time.")
+@click.argument("names", nargs=-1, metavar="SESSION|sim/NAME...",
                 shell_complete=completing.of_kind("session"))  # fmt: skip
 @click.option("-l", "--selector", metavar="LABELS", help="All sessions with these labels.")
 @click.option("--reason", "-m", default="", help="Why, for the record and its owner.")
@@ -119,10 +121,16 @@ def cancel(
     yes: bool,
     dry_run: str | None,
 ) -> int:
-    """End sessions before their time; accepted in every phase.
+    """End sessions before their time; accepted in every phase. sim/NAME is a simulation.
 
-    One that is over already is told, and exits with 5; with -l those are left out.
+    One that is over already is told, and exits with 5; with -l those are left out. What a simulation
+    holds is free at once, whether or not it still runs.
     """
+    runs = [each for each in names if _is_run(each)]
+    if runs:
+        if selector or len(runs) < len(names):
+            raise exits.usage("name simulations alone, without sessions and -l")
+        return _cancel_runs(call, runs, yes=yes, dry_run=dry_run)
     pairs = safety.chosen_sessions(call, names, selector)
     if not pairs:
         call.out.note("No session that is not over has these labels.")
@@ -146,6 +154,39 @@ def cancel(
         answers.append(answer)
         if not call.out.structured:
             output.say(target.name if call.out.quiet else said)
+    if call.out.structured and answers:
+        many = {"kind": "List", "items": answers}
+        call.out.value(answers[0] if len(pairs) == 1 else many, "")
+    call.raise_last(over)
+    return exits.OK
+
+
+def _is_run(name: str) -> bool:
+    """Tell whether a name is KIND/NAME of a simulation."""
+    kind, slash, _ = name.partition("/")
+    return bool(slash) and kinds.by_word(kind).name == "Simulation"
+
+
+def _cancel_runs(call: Call, names: list[str], *, yes: bool, dry_run: str | None) -> int:
+    """End simulations as their callers would, as cancelled."""
+    pairs = safety.each_target(
+        call, [targets.one(each, "simulation") for each in names], missing_ok=False
+    )
+    over: list[exits.Failure] = []
+    answers: list[Any] = []
+    for target, obj in pairs:
+        phase = str(paths.simple(obj, "status.phase"))
+        if phase not in set(OPEN):
+            over.append(safety.over(target, obj))
+            continue
+        if dry_run:
+            output.say(f"{target} would be cancelled (dry run)")
+            continue
+        call.confirm(f"Cancelling {target} frees what it holds; it may still run.", yes=yes)
+        body = {"simulation_id": target.name, "status": "cancelled"}
+        answers.append(call.api.post("/simulation_complete", body))
+        if not call.out.structured:
+            output.say(target.name if call.out.quiet else f"{target} cancelled")
     if call.out.structured and answers:
         many = {"kind": "List", "items": answers}
         call.out.value(answers[0] if len(pairs) == 1 else many, "")

@@ -95,7 +95,10 @@ def _predictions(call: Call) -> int:
     ]
     call.out.table(["KIND", "RESOURCE", "STATED", "ACHIEVED", "RUNS"], rows)
     if not rows:
-        call.out.note("No runs have been predicted and measured yet.")
+        call.out.note(
+            "No runs have been predicted and measured yet. What callers report teaches only their "
+            "own runs, unless admission.trustReports is set."
+        )
     return exits.OK
 
 

@@ -26,6 +26,15 @@ from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationSpec, family_of
 
+ENOUGH = 20
+"""Runs of a family from which on the learned duration alone bounds an approval."""
+_FIGURES = {
+    "cpu_milli": "CPU",
+    "memory_mib": "memory",
+    "storage_mib": "disk",
+    "network_kbps": "network",
+    "duration_seconds": "duration",
+}
 MOST_SECONDS = 7 * 24 * 3600
 """No approval lasts longer, whatever was learned: what `duration_seconds` may say at most."""
 
@@ -112,6 +121,7 @@ class Judge:
         live: Iterable[Simulation],
         now: datetime,
         revision: int,
+        default_seconds: int,
     ) -> Judged:
         """Return whether a run may start on the cluster now; `live` are its live runs."""
         said = needs.stated(spec)
@@ -147,10 +157,15 @@ class Judge:
             revision=revision,
         )
         known = {each.resource for each in prediction.forecasts} | set(said)
-        evidence = [each.sentence for each in prediction.forecasts if each.sentence]
+        evidence = [
+            f"{_FIGURES[each.resource]}: {each.sentence}"
+            for each in prediction.forecasts
+            if each.sentence
+        ]
         if not known.issuperset(needs.TARGETED[:2]):
             evidence.append(sentence)
-        return Judged(decision, prediction, wanted, _seconds(spec, prediction), tuple(evidence))
+        seconds = _seconds(spec, prediction, default_seconds)
+        return Judged(decision, prediction, wanted, seconds, tuple(evidence))
 
 
 def _peaks(used: Mapping[str, Use]) -> dict[str, float]:
@@ -159,9 +174,16 @@ def _peaks(used: Mapping[str, Use]) -> dict[str, float]:
     return {name: peak for name, peak in found.items() if peak is not None}
 
 
-def _seconds(spec: SimulationSpec, prediction: Prediction) -> int | None:
-    """Return how long the run may last: what its caller says, else what was learned."""
+def _seconds(spec: SimulationSpec, prediction: Prediction, default: int) -> int:
+    """Return how long the run may last: what its caller says, what was learned, else the default.
+
+    A few short runs, such as a first try, do not cut the next ones off: the default is the least
+    until enough of a family are known.
+    """
     if spec.duration_seconds is not None:
         return spec.duration_seconds
     found = prediction.of("duration_seconds")
-    return None if found is None else min(MOST_SECONDS, int(found.bound) + 1)
+    if found is None:
+        return default
+    learned = min(MOST_SECONDS, int(found.bound) + 1)
+    return learned if found.known >= ENOUGH else max(default, learned)

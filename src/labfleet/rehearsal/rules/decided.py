@@ -108,6 +108,7 @@ class Decided:
             live=kept.live or (),
             now=decision.at,
             revision=decision.revision,
+            default_seconds=1,  # how long it may last is not compared
         )
         told = f"{kept.run.key}, made again from version {status.prediction.version}"
         if _learned(again.prediction) != _learned(status.prediction):

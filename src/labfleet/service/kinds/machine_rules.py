@@ -180,7 +180,7 @@ async def delete_simulation(services: ServiceContext, caller: Caller, old: Simul
     del services, caller
     if old.status.phase in OPEN:
         what = "waits" if old.status.phase is SimulationPhase.QUEUED else "holds capacity"
-        message = f"simulation {old.name!r} {what}; report its end first"
+        message = f"simulation {old.name!r} {what}; end it first (labfleet cancel)"
         raise Refused(message, reason="InUse")
     return Admitted(old)
 

@@ -69,7 +69,7 @@ def words(found: Outlook) -> str:
     if found.latest is None:
         return f"{said}; it starts at {utc_text(found.earliest)} or later"
     between = f"between {utc_text(found.earliest)} and {utc_text(found.latest)}"
-    if found.earliest == found.latest:
+    if utc_text(found.earliest) == utc_text(found.latest):
         between = f"at {utc_text(found.latest)}"
     sure = "" if found.coverage is None else f", in {found.coverage:.0%} of such cases"
     return f"{said}; it starts {between}{sure}"

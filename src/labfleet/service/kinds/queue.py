@@ -114,7 +114,8 @@ async def _explain(services: ServiceContext, queue: Queue) -> Explanation:
     """Return who uses a queue, and what its runs hold."""
     users = queue_users.of(services, queue)
     waits = "waits" if len(users.waiting) == 1 else "wait"
-    held = f"; its {count(users.running, 'run')} hold {wording.amounts(users.held)}"
+    holds = "holds" if users.running == 1 else "hold"
+    held = f"; its {count(users.running, 'run')} {holds} {wording.amounts(users.held)}"
     return plain(
         queue,
         f"{count(len(users.waiting), 'request')} {waits}" + (held if users.running else ""),

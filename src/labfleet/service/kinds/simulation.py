@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from labfleet.kernel.clock import utc_text
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
@@ -60,6 +61,8 @@ def _why(obj: Simulation) -> str:
     """Return the decision's sentence, and what was done since."""
     status = obj.status
     said = [] if status.decision is None else [status.decision.message]
+    if status.phase is SimulationPhase.QUEUED and status.decision is not None:
+        said = [f"as of {utc_text(status.decision.at)}: {status.decision.message}"]
     return "; ".join([*said, *([status.note] if status.note else [])])
 
 

@@ -205,6 +205,7 @@ class Drafter:
                 reason=OTHERS_WAIT,
                 message=told if not limited else told.removesuffix(", who came before"),
                 chosen=None,
+                candidates=(),
             )
         if new.spec.queue is None:
             return self._draft(cluster, new, self._denied(new, judged, decision))
@@ -298,6 +299,7 @@ class Drafter:
             live=self._live(cluster),
             now=services.clock.now(),
             revision=services.cache.revision,
+            default_seconds=services.settings.now().admission.default_duration_seconds,
         )
 
     def _live(self, cluster: Cluster) -> Iterator[Simulation]:
@@ -392,6 +394,8 @@ def _never(new: _New, decision: Decision) -> Decision:
             "its quota and borrowing limit, or its cohort's quotas, are smaller"
         ),
         chosen=None,
+        candidates=(),
+        rejected_by_reason={},
     )
 
 
