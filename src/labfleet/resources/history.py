@@ -69,6 +69,8 @@ class Use(Record, frozen=True, kw_only=True):
 
 
 Parameter = bool | float | str
+_FAR = 1e15
+"""Numbers beyond that are compared as words."""
 
 
 class Run(Record, frozen=True, kw_only=True):
@@ -144,7 +146,8 @@ def typed(given: Mapping[str, Any]) -> dict[str, Parameter]:
         if isinstance(value, bool):
             found[name] = value
         elif isinstance(value, int | float):
-            found[name] = float(value)
+            # Beyond that it is no size of anything, and no float may hold it.
+            found[name] = float(value) if -_FAR < value < _FAR else str(value)[:64]
         elif isinstance(value, str):
             found[name] = _of_text(value)
         else:
@@ -161,7 +164,7 @@ def _of_text(text: str) -> Parameter:
             number = float(word)
         except ValueError:
             return text
-        if -1e300 < number < 1e300:
+        if -_FAR < number < _FAR:
             return number
     return text
 

@@ -149,4 +149,5 @@ def family_of(spec: SimulationSpec) -> str:
 
 def held_by(amounts: dict[str, float]) -> Amounts:
     """Return amounts in whole base units, each rounded up: demand is never rounded down."""
-    return Amounts(**{name: min(MOST, -int(-value // 1)) for name, value in amounts.items()})
+    whole = {name: MOST if value >= MOST else -int(-value // 1) for name, value in amounts.items()}
+    return Amounts(**whole)

@@ -168,7 +168,7 @@ def routes(services: ServiceContext) -> Routes:
         found = None
         if made.status.phase is SimulationPhase.QUEUED:
             await services.reached(made.revision)
-            found = outlook.of(services, made)
+            found = await outlook.of(services, made)
         return run_reply(made, found)
 
     @made.post(

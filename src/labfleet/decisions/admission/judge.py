@@ -26,8 +26,6 @@ from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationSpec, family_of
 
-ENOUGH = 20
-"""Runs of a family from which on the learned duration alone bounds an approval."""
 _FIGURES = {
     "cpu_milli": "CPU",
     "memory_mib": "memory",
@@ -175,15 +173,11 @@ def _peaks(used: Mapping[str, Use]) -> dict[str, float]:
 
 
 def _seconds(spec: SimulationSpec, prediction: Prediction, default: int) -> int:
-    """Return how long the run may last: what its caller says, what was learned, else the default.
+    """Return how long the run may last: what its caller says, else what was learned.
 
-    A few short runs, such as a first try, do not cut the next ones off: the default is the least
-    until enough of a family are known.
+    Never less than the default: a few short runs, such as first tries, would cut the next ones off.
     """
     if spec.duration_seconds is not None:
         return spec.duration_seconds
     found = prediction.of("duration_seconds")
-    if found is None:
-        return default
-    learned = min(MOST_SECONDS, int(found.bound) + 1)
-    return learned if found.known >= ENOUGH else max(default, learned)
+    return default if found is None else max(default, min(MOST_SECONDS, int(found.bound) + 1))

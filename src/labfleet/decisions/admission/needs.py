@@ -27,6 +27,10 @@ TARGETED = ("cpu_milli", "memory_mib", "network_kbps")
 """The dimensions of a cluster that every run uses, whether or not its caller speaks of them."""
 
 
+ENOUGH = 20
+"""Runs of a family from which on a prediction may be below what a caller states."""
+
+
 def stated(spec: SimulationSpec) -> dict[str, float]:
     """Return what the caller states, by resource."""
     found: dict[str, float] = {} if spec.cost is None else dict(spec.cost.stated)
@@ -36,16 +40,18 @@ def stated(spec: SimulationSpec) -> dict[str, float]:
 
 
 def judged(prediction: Prediction, cluster: ClusterSpec, said: Mapping[str, float]) -> Prediction:
-    """Return the prediction without dimensions of which nobody knows what the cluster has.
+    """Return the prediction without what it may not say.
 
-    One that the caller itself speaks of stays, as does what is no dimension of a cluster.
+    That are dimensions of which nobody knows what the cluster has, unless the caller speaks of
+    them, and less than the caller states while few runs are known: one report of a tiny run would
+    make the largest one nearly free.
     """
     left = tuple(
         each
         for each in prediction.forecasts
         if each.resource not in TARGETED
-        or each.resource in said
-        or getattr(cluster.capacity, each.resource)
+        or (each.resource in said and (each.known >= ENOUGH or each.bound >= said[each.resource]))
+        or (each.resource not in said and getattr(cluster.capacity, each.resource))
     )
     return msgspec.structs.replace(prediction, forecasts=left)
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from labfleet.decisions.prediction.learner import Learner
 
 
+AT_ONCE = 25
+"""Runs that are learned before other tasks run: some ten milliseconds."""
+
+
 class Learning:
     """The learner and the place in the history up to which it has learned."""
 
@@ -22,6 +26,8 @@ class Learning:
         self._history = history
         self._learner: Learner | None = None
         self._lock = asyncio.Lock()
+        self.stale = True
+        """Whether runs were added since the last time; others than this process tell nobody."""
 
     @property
     def known(self) -> Learner | None:
@@ -32,9 +38,10 @@ class Learning:
         """Return the learner once it has learned from every run that is over.
 
         `trust_reports`: whether what callers reported teaches the runs of others too; a change of
-        that learns everything anew. Other tasks run between two pages of the history.
+        that learns everything anew. Other tasks run meanwhile.
         """
         async with self._lock:
+            self.stale = False
             found = self._learner
             if found is None or found.trusts_reports != trust_reports:
                 from labfleet.decisions.prediction.learner import Learner
@@ -42,10 +49,11 @@ class Learning:
                 found = Learner(trust_reports=trust_reports)
             while True:
                 runs = await self._history.history(found.version)
-                for each in runs:
+                for number, each in enumerate(runs):
                     found.learn(each)
+                    if number % AT_ONCE == AT_ONCE - 1:
+                        await asyncio.sleep(0)
                 if len(runs) < stores.PAGE_LIMIT:
                     break
-                await asyncio.sleep(0)
             self._learner = found
             return found

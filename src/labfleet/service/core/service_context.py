@@ -76,6 +76,7 @@ class ServiceContext:
     `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
     leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
+    `outlooks` are answers on when those that wait will start, by cluster, for seconds;
     `learning` is what this process learned from past runs.
     """
 
@@ -99,6 +100,7 @@ class ServiceContext:
     leaders: LeaderWatch | None = None
     aside: Aside = field(default_factory=Here)
     asked: AskedRuns = field(default_factory=AskedRuns)
+    outlooks: dict[str, tuple[float, Mapping[str, object]]] = field(default_factory=dict)
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
     learning: Learning = field(init=False)

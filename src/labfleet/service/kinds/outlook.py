@@ -6,13 +6,14 @@ process, and rather late than early where a cluster admits by chance. Nothing of
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.queueing.line import Line
 from labfleet.decisions.queueing.requests import Request, terms
 from labfleet.decisions.queueing.room import SumRoom
-from labfleet.decisions.queueing.starts import start_ranges
+from labfleet.decisions.queueing.starts import StartRange, start_ranges
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, vector
@@ -38,26 +39,52 @@ class Outlook(Record, frozen=True, kw_only=True):
     coverage: float | None = None
 
 
-def of(services: ServiceContext, run: Simulation) -> Outlook | None:
-    """Return the outlook of a request; None when it does not wait in a line."""
+AHEAD = 50
+"""Requests of a cluster whose starts are played; those behind are told their place alone."""
+COVERAGE = 0.8
+REQUEST_BYTES = 2048
+"""What a waiting request weighs beside texts that are parsed: playing it forward takes as long."""
+KEPT_SECONDS = 2.0
+"""Machine seconds for which one answer serves all who ask of a cluster."""
+
+
+async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
+    """Return the outlook of a request; None when it does not wait in a line.
+
+    Played aside from the loop, once for all who ask within two seconds.
+    """
     if run.status.phase is not SimulationPhase.QUEUED or run.status.decision is None:
         return None
     cluster = services.cache.find(refs.cluster_of(run))
     if cluster is None:
         return None
-    line, room = _line(services, cluster)
-    uid, now = run.metadata.uid, services.clock.now()
-    position = line.position(uid)
-    if position is None:
-        return None
-    found = start_ranges(line, room, now).get(uid)
+    uid, path = run.metadata.uid, cluster.key.path
+    kept = services.outlooks.get(path)
+    if kept is None or kept[0] <= asyncio.get_running_loop().time() or uid not in kept[1]:
+        line, room = _line(services, cluster)
+        now = services.clock.now()
+
+        def play() -> dict[str, StartRange]:
+            return start_ranges(line, room, now, ahead=AHEAD, coverage=COVERAGE)
+
+        ranges = await services.aside.run(len(line.requests) * REQUEST_BYTES, play)
+        places = {each: line.position(each) for each in line.requests}
+        found = {
+            each: _outlook(place, ranges.get(each))
+            for each, place in places.items()
+            if place is not None
+        }
+        until = asyncio.get_running_loop().time() + KEPT_SECONDS
+        kept = services.outlooks[path] = (until, found)
+    told = kept[1].get(uid)
+    return told if isinstance(told, Outlook) else None
+
+
+def _outlook(place: int, found: StartRange | None) -> Outlook:
     if found is None:
-        return Outlook(position=position)
+        return Outlook(position=place)
     return Outlook(
-        position=position,
-        earliest=found.earliest,
-        latest=found.latest,
-        coverage=found.coverage,
+        position=place, earliest=found.earliest, latest=found.latest, coverage=found.coverage
     )
 
 

@@ -95,7 +95,8 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         use=use,
         duration_seconds=duration,
         censored=after.phase.capitalize() if cut_off else "",
-        source=Source.REPORTED if told and not after.used else Source.MEASURED,
+        # Its caller chose the instant of its end: that is no measurement either.
+        source=Source.MEASURED if after.used else Source.REPORTED,
         started_at=since,
         ended_at=after.completed_at,
     )

@@ -30,7 +30,7 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
     deadline, waits = None, []
     if status.phase is SimulationPhase.QUEUED:
         await services.fresh()
-        found = outlook.of(services, obj)
+        found = await outlook.of(services, obj)
         room = "room on its cluster" if status.decision else "its decision"
         waits.append(room if found is None else f"{room} ({outlook.words(found)})")
     elif status.take_up_by is not None:

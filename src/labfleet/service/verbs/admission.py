@@ -205,7 +205,7 @@ def _figure(key: str) -> tuple[str, float]:
 
 def _number(where: str, value: object) -> float:
     real = isinstance(value, int | float) and not isinstance(value, bool)
-    if not real or not 0 <= float(value) <= _MOST:  # type: ignore[arg-type]  # a number, by `real`
+    if not real or not 0 <= value <= _MOST:  # type: ignore[operator]  # a number, by `real`
         raise intake.invalid((where, "must be a number from 0 on"))
     return float(value)  # type: ignore[arg-type]  # a number, by `real`
 
@@ -281,18 +281,31 @@ async def _awaited(
 ) -> Simulation:
     """Return a stored request once it is decided; without a key it is withdrawn when it is not."""
     seconds = float(services.settings.now().admission.answer_seconds)
-    found = await services.awaited.settled(_KIND, made.key, seconds)
-    decided = isinstance(found, Simulation) and found.status.decision is not None
-    if decided and isinstance(found, Simulation):
+    try:
+        found = await services.awaited.until(_KIND, made.key, seconds, _undecided_yet)
+    except asyncio.CancelledError:
+        # Its caller has left: without a key nobody could ever learn of an approval.
+        if not keyed:
+            await _withdrawn(services, caller, made)
+        raise
+    if isinstance(found, Simulation) and found.status.decision is not None:
         return found
     if not keyed:
-        left = await _ended(
-            services, caller, made.name, made.namespace, SimulationPhase.CANCELLED,
-            note="nobody had decided when its caller had to be answered", undecided=True,
-        )  # fmt: skip
+        left = await _withdrawn(services, caller, made)
         if left.status.decision is not None:
             return left
     raise _undecided(seconds)
+
+
+def _undecided_yet(run: Simulation) -> bool:
+    return run.status.decision is None and run.status.phase is SimulationPhase.QUEUED
+
+
+async def _withdrawn(services: ServiceContext, caller: Caller, made: Simulation) -> Simulation:
+    return await _ended(
+        services, caller, made.name, made.namespace, SimulationPhase.CANCELLED,
+        note="nobody had decided when its caller had to be answered", undecided=True,
+    )  # fmt: skip
 
 
 async def _answered(services: ServiceContext, memo: Memo) -> Simulation | None:
@@ -309,7 +322,7 @@ async def _answered(services: ServiceContext, memo: Memo) -> Simulation | None:
     if found.status.decision is not None:
         return found
     seconds = float(services.settings.now().admission.answer_seconds)
-    now = await services.awaited.settled(_KIND, found.key, seconds)
+    now = await services.awaited.until(_KIND, found.key, seconds, _undecided_yet)
     if isinstance(now, Simulation) and now.status.decision is not None:
         return now
     raise _undecided(seconds)

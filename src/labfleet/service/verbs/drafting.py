@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from labfleet.decisions.admission.judge import Judge, Judged
     from labfleet.decisions.admission.load import Load
 
+QUEUE_FULL = "QueueFull"
+"""Reason of a decision: as many wait in its queue as may."""
 OTHERS_WAIT = "OthersWait"
 """Reason of a decision: there is room, but it is kept for requests that came before."""
 UNDECIDED = 100
@@ -162,13 +164,17 @@ class Drafter:
                 told = _never(each, judged.decision)
                 made.append(self._draft(cluster, each, self._denied(each, judged, told)))
                 continue
+            if each.old is None and each.spec.queue is not None and waiting.full(request):
+                told = _full(each, judged.decision)
+                made.append(self._draft(cluster, each, self._denied(each, judged, told)))
+                continue
             asks[each.metadata.uid] = (each, judged)
             waiting.wait(request, judged.need)
         judge, now = self._judge(), self._services.clock.now()
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
-            draft = self._started(cluster, request.uid, asks)
+            draft = self._started(cluster, waiting, request.uid, asks)
             if draft is not None:
                 made.append(draft)
         for each, judged in asks.values():
@@ -180,14 +186,28 @@ class Drafter:
         return made
 
     def _started(
-        self, cluster: Cluster, uid: str, asks: dict[str, tuple[_New, Judged]]
+        self,
+        cluster: Cluster,
+        waiting: WaitingLine,
+        uid: str,
+        asks: dict[str, tuple[_New, Judged]],
     ) -> Draft | None:
-        """Return the approval of a request whose turn it is; None when it no longer fits."""
+        """Return the approval of a request whose turn it is; None when it needs more by now.
+
+        It waits on with what it needs by now, so that it does not stand at the head for nothing;
+        and is denied when that is more than the cluster will ever have.
+        """
         new = asks[uid][0] if uid in asks else self._waiting(uid)
         if new is None:
             return None
         judged = self._judged(cluster, new.spec, new.metadata)
+        if judged.decision.reason == NEVER_FITS:
+            asks.pop(uid, None)
+            waiting.leave(uid)
+            return self._draft(cluster, new, self._denied(new, judged, judged.decision))
         if judged.decision.outcome != "approved":
+            waiting.leave(uid)
+            waiting.wait(self._request(waiting, new, judged), judged.need)
             return None
         asks.pop(uid, None)
         return self._counted(self._draft(cluster, new, self._approved(new, judged)))
@@ -279,7 +299,8 @@ class Drafter:
         """Learn from the runs that have ended since the last round."""
         trust = self._services.settings.now().admission.trust_reports
         known = self._services.learning.known
-        if self._taught or known is None or known.trusts_reports != trust:
+        stale = self._services.learning.stale
+        if self._taught or stale or known is None or known.trusts_reports != trust:
             self._taught = False
             try:
                 await self._services.learning.current(trust_reports=trust)
@@ -380,6 +401,19 @@ def named(services: ServiceContext, namespace: str) -> Metadata:
         uid=uid,
         generation=1,
         creation_timestamp=services.clock.now(),
+    )
+
+
+def _full(new: _New, decision: Decision) -> Decision:
+    """Return the decision on a request for whose queue as many wait as may."""
+    return msgspec.structs.replace(
+        decision,
+        outcome="denied",
+        reason=QUEUE_FULL,
+        message=f"as many wait in queue {new.spec.queue} as may; ask again later",
+        chosen=None,
+        candidates=(),
+        rejected_by_reason={},
     )
 
 

@@ -40,7 +40,7 @@ async def get(
     found = await _seen(services, caller, row, name, namespace)
     if wait and found.status.phase in row.waiting:
         await services.reached(found.revision)
-        await services.awaited.settled(row, found.key, wait)
+        await services.awaited.settled(row, found.key, wait, caller.principal.id)
         found = await _seen(services, caller, row, name, namespace)
     show = TABLE[row.name].shown
     if show is None:

@@ -57,4 +57,5 @@ async def bring(services: ServiceContext, caller: Caller, runs: Sequence[Run]) -
         return Imported(0, 0)
     cause = services.cause(caller, "past runs imported")
     done = await services.objects.store.commit(stores.Commit(cause=cause, writes=taught))
+    services.learning.stale = True
     return Imported(done.taught, len(taught) - done.taught)

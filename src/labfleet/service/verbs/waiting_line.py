@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from labfleet.decisions.admission.room import Taken
 
 
+MOST = 10_000
+"""How many may wait in the line of a cluster without naming a queue."""
+
+
 class WaitingLine:
     """A `Line` with what each waiting run would take; `queues` are those of the cluster."""
 
     def __init__(self, cluster: Cluster, queues: Iterable[Queue], rule: Rule) -> None:
         self._named = {queue.key.path for queue in queues}
+        self._most = {queue.key.path: queue.spec.max_waiting for queue in queues}
         self.made_for = made_for(cluster, queues, rule)
         self._rule = rule
         self._target = targets(cluster.spec)
@@ -44,6 +49,11 @@ class WaitingLine:
     def never(self, request: Request) -> bool:
         """Tell whether a request is more than its queue may ever hold."""
         return self.line.quotas.never(request.queue, vector(request.amounts))
+
+    def full(self, request: Request) -> bool:
+        """Tell whether as many wait in a request's queue as may."""
+        waiting = self.line.queues.get(request.queue)
+        return waiting is not None and len(waiting.all) >= self._most.get(request.queue, MOST)
 
     def wait(self, request: Request, wanted: Need) -> None:
         """Let a request wait; one that waits already stays as it is."""
