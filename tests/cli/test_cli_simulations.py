@@ -47,7 +47,7 @@ def test_explain_says_rule_risk_bounds_and_what_they_rest_on(
     assert said.count("needs 40 CPU") == 1
     assert "32 CPU (wants 40 CPU, free 8 CPU)" in said
     lines = live.ask("GET", f"/api/v1/simulations/{name}/explain")["lines"]
-    assert "No comparable run yet; as declared." in lines
+    assert "CPU: No comparable run yet; as declared." in lines
 
 
 def test_a_forecast_is_told_in_the_units_of_people(run, stub: Stub) -> None:

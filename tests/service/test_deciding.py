@@ -166,14 +166,14 @@ async def test_a_queued_run_gets_room_when_another_ends(world: World):
     assert (never.status.phase, never.status.decision.reason) == ("DENIED", "NeverFits")
     await admission.simulation_complete(world.services, PROGRAM, first.name, "default")
     row = KINDS["Simulation"]
-    second = await world.services.awaited.settled(row, queued[0].key, 2)
+    second = await world.services.awaited.settled(row, queued[0].key, 2, "ada")
     assert second.status.phase is SimulationPhase.APPROVED
     assert second.status.take_up_by is not None
     later = await world.services.objects.get(type(first), queued[1].name, "default")
     assert later == queued[1]
     world.clock.instant = second.status.take_up_by + timedelta(seconds=1)
     assert await admission.expire(world.services, PROGRAM) == 1
-    third = await world.services.awaited.settled(row, queued[1].key, 2)
+    third = await world.services.awaited.settled(row, queued[1].key, 2, "ada")
     assert third.status.phase is SimulationPhase.APPROVED
     taken = await admission.simulation_heartbeat(world.services, PROGRAM, third.name, "default")
     assert (taken.status.phase, taken.status.take_up_by) == ("RUNNING", None)

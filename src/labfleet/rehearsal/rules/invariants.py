@@ -395,9 +395,8 @@ class Invariants:
     # --- acts on the outside -------------------------------------------------------------
 
     def acted(self, what: str, vm: FakeInstance, who: str) -> None:
-        """Judge a launch, stop or end of an instance at the moment of its effect."""
+        """Judge a launch, stop or end of an instance as it takes effect; adoption tags it again."""
         gone = self.cloud.loop.time() - self.untagged.get(vm.id, math.inf)
-        # One that is being adopted may have got its tag again: it is ours by what it carries.
         if gone > CALL_SECONDS and who == "us" and launches.OWNER not in vm.tags:
             self.broken("stranger", f"{what} {vm.id}, which has no owner tag")
         if vm.id in self.strangers and who == "us" and vm.id not in self.adopted:
