@@ -20,7 +20,7 @@ from labfleet.service.core import idempotency
 from labfleet.service.verbs import admission, deciding, drafting
 
 RUNS = Options(hours=3, workers=1, sessions=0, simulations=480)
-BUSY = Options(hours=3, workers=1, sessions=0, simulations=1200)
+BUSY = Options(hours=16, workers=1, sessions=0, simulations=800)
 
 
 def count_nobody(patch: Patch) -> None:
