@@ -122,6 +122,26 @@ async def test_a_queued_request_of_another_process_is_answered_once_decided(worl
     assert made.status.decision.outcome == "waiting"
 
 
+@pytest.mark.parametrize("leaves", ["cut off", "waits too long"])
+@pytest.mark.asyncio
+async def test_a_caller_that_leaves_the_line_holds_nothing(world: World, leaves: str):
+    """Without a key its request is not decided later, when nobody could learn of the approval."""
+    await cluster(world)
+    world.decides.clear()
+    asking = asyncio.create_task(ask(world, cost={"cpu": 1, "memory": "1Gi"}))
+    await seen(lambda: len(world.services.asked))
+    if leaves == "cut off":
+        asking.cancel()
+    else:
+        leap(10)
+    await asyncio.gather(asking, return_exceptions=True)
+    assert len(world.services.asked) == 0
+    world.decides.set()
+    await ask(world, OTHER, cost={"cpu": 1, "memory": "1Gi"})
+    await world.services.fresh()
+    assert len(world.services.cache.all(KINDS["Simulation"].type)) == 1
+
+
 @pytest.mark.asyncio
 async def test_a_caller_that_leaves_takes_its_request_with_it(world: World):
     """Without a key nobody could learn of an approval, so nothing is approved for it."""

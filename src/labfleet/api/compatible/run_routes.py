@@ -81,7 +81,8 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
     record: Name of the Simulation that keeps the decision, also when denied.
     expires_at: When the approval ends by itself; null when nothing is approved.
     take_up_by: By when an approval has to be taken up by a heartbeat; null when it need not be.
-    position: Its place in its queue, 1 for the next one; null when it does not wait.
+    position: Its place in its queue, 1 for the next one; null when it does not wait, or
+    came too recently for that to be known.
     start_range: Between when and when it starts, and how sure that is; null when nobody can tell.
     """
 

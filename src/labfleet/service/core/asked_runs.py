@@ -88,6 +88,14 @@ class AskedRuns:
         """
         return [self._line.popleft() for _ in range(min(most, len(self._line)))]
 
+    def leave(self, asked: Asked) -> bool:
+        """Take a request out of the line; False when it is being decided already, or is decided."""
+        if not self.waits(asked):
+            return False
+        self._line.remove(asked)
+        self._leave(asked)
+        return True
+
     def again(self, asked: Asked) -> None:
         """Put a request back at the head of the line."""
         asked.tries += 1

@@ -14,6 +14,7 @@ from labfleet.decisions.queueing.line import Line
 from labfleet.decisions.queueing.requests import Request, terms
 from labfleet.decisions.queueing.room import SumRoom
 from labfleet.decisions.queueing.starts import StartRange, start_ranges
+from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, vector
@@ -51,7 +52,8 @@ KEPT_SECONDS = 2.0
 async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
     """Return the outlook of a request; None when it does not wait in a line.
 
-    Played aside from the loop, once for all who ask within two seconds.
+    Played aside from the loop, once for all who ask within two seconds: who came since then is told
+    at the next one, None until then.
     """
     if run.status.phase is not SimulationPhase.QUEUED or run.status.decision is None:
         return None
@@ -60,14 +62,17 @@ async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
         return None
     uid, path = run.metadata.uid, cluster.key.path
     kept = services.outlooks.get(path)
-    if kept is None or kept[0] <= asyncio.get_running_loop().time() or uid not in kept[1]:
+    if kept is None or kept[0] <= asyncio.get_running_loop().time():
         line, room = _line(services, cluster)
         now = services.clock.now()
 
         def play() -> dict[str, StartRange]:
             return start_ranges(line, room, now, ahead=AHEAD, coverage=COVERAGE)
 
-        ranges = await services.aside.run(len(line.requests) * REQUEST_BYTES, play)
+        try:
+            ranges = await services.aside.run(len(line.requests) * REQUEST_BYTES, play)
+        except errors.Temporary:
+            return None  # Others keep the thread busy: what was asked is answered without it.
         places = {each: line.position(each) for each in line.requests}
         found = {
             each: _outlook(place, ranges.get(each))

@@ -222,29 +222,37 @@ async def _decided_here(
 ) -> Simulation:
     """Return the decision of this process's decider."""
     twin = None if memo is None else services.asked.under(memo.key)
+    asked = None
     if twin is not None and memo is not None:
         if twin.digest != memo.digest:
             message = "the idempotency key was used for another request"
             raise Refused(message, reason="IdempotencyKeyReused")
         answer = twin.answer
     else:
-        answer = services.asked.submit(
-            Asked(
-                spec=spec,
-                namespace=namespace,
-                actor=caller.principal.name,
-                request_id=caller.request_id,
-                key=None if memo is None else memo.key,
-                digest="" if memo is None else memo.digest,
-            )
+        asked = Asked(
+            spec=spec,
+            namespace=namespace,
+            actor=caller.principal.name,
+            request_id=caller.request_id,
+            key=None if memo is None else memo.key,
+            digest="" if memo is None else memo.digest,
         )
+        answer = services.asked.submit(asked)
     seconds = services.settings.now().admission.answer_seconds
     try:
         async with asyncio.timeout(seconds):
             # Shielded: the decision is made whether or not this caller still waits for it.
             return await asyncio.shield(answer)
-    except TimeoutError:
-        raise _undecided(seconds) from None
+    except (TimeoutError, asyncio.CancelledError) as left:
+        if memo is None and asked is not None and not services.asked.leave(asked):
+            # Without a key nobody could ever learn of an approval that is just being stored.
+            made = await asyncio.shield(answer)
+            if isinstance(left, TimeoutError):
+                return made
+            await _withdrawn(services, caller, made, undecided=False)
+        if isinstance(left, TimeoutError):
+            raise _undecided(seconds) from None
+        raise
     except errors.Conflict:
         before = None if memo is None else await _answered(services, memo)
         if before is None:
@@ -272,19 +280,19 @@ async def _decided_elsewhere(
         if before is None:
             raise
         return before
-    await services.reached(revision)
-    return await _awaited(services, caller, made, keyed=memo is not None)
+    return await _awaited(services, caller, made, revision, keyed=memo is not None)
 
 
 async def _awaited(
-    services: ServiceContext, caller: Caller, made: Simulation, *, keyed: bool
+    services: ServiceContext, caller: Caller, made: Simulation, revision: int, *, keyed: bool
 ) -> Simulation:
     """Return a stored request once it is decided; without a key it is withdrawn when it is not."""
     seconds = float(services.settings.now().admission.answer_seconds)
     try:
+        await services.reached(revision)
         found = await services.awaited.until(_KIND, made.key, seconds, _undecided_yet)
-    except asyncio.CancelledError:
-        # Its caller has left: without a key nobody could ever learn of an approval.
+    except (asyncio.CancelledError, errors.LabfleetError):
+        # Its caller gets no answer: without a key nobody could ever learn of an approval.
         if not keyed:
             await _withdrawn(services, caller, made)
         raise
@@ -301,10 +309,12 @@ def _undecided_yet(run: Simulation) -> bool:
     return run.status.decision is None and run.status.phase is SimulationPhase.QUEUED
 
 
-async def _withdrawn(services: ServiceContext, caller: Caller, made: Simulation) -> Simulation:
+async def _withdrawn(
+    services: ServiceContext, caller: Caller, made: Simulation, *, undecided: bool = True
+) -> Simulation:
     return await _ended(
         services, caller, made.name, made.namespace, SimulationPhase.CANCELLED,
-        note="nobody had decided when its caller had to be answered", undecided=True,
+        note="its caller had left before the decision", undecided=undecided,
     )  # fmt: skip
 
 

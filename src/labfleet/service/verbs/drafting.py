@@ -240,7 +240,8 @@ class Drafter:
         line = self._lines.get(path)
         if line is None or line.made_for != made_for(cluster, queues, rule):
             cache = self._services.cache
-            line = self._lines[path] = WaitingLine(cluster, queues, rule)
+            default = self._services.settings.now().admission.default_duration_seconds
+            line = self._lines[path] = WaitingLine(cluster, queues, rule, default)
             for run in (*cache.by(indices.SIMULATIONS_QUEUED, path), *self._live(cluster)):
                 if run.status.decision is not None:
                     line.follow(run, judge.wanted(run))

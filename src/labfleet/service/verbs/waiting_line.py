@@ -30,7 +30,11 @@ MOST = 10_000
 class WaitingLine:
     """A `Line` with what each waiting run would take; `queues` are those of the cluster."""
 
-    def __init__(self, cluster: Cluster, queues: Iterable[Queue], rule: Rule) -> None:
+    def __init__(
+        self, cluster: Cluster, queues: Iterable[Queue], rule: Rule, default_seconds: int
+    ) -> None:
+        """`default_seconds` is how long a run may last of which nothing is known."""
+        self._default_seconds = default_seconds
         self._named = {queue.key.path for queue in queues}
         self._most = {queue.key.path: queue.spec.max_waiting for queue in queues}
         self.made_for = made_for(cluster, queues, rule)
@@ -125,7 +129,7 @@ class WaitingLine:
             (run.metadata.uid, run.namespace, run.spec),
             since=status.asked_at or status.decided_at or run.metadata.creation_timestamp or _EVER,
             amounts=wanted.bounds,
-            seconds=seconds or 3600.0,
+            seconds=seconds or self._default_seconds,
             durations=() if found is None else found.spread,
             alike=alike(wanted),
         )
