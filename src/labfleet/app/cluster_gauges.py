@@ -9,7 +9,7 @@ from prometheus_client import Histogram
 from labfleet.app.metrics import Metrics, Sample
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.cache import Cache
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen, capacity_of
 from labfleet.resources.decision import Decision
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
@@ -61,9 +61,9 @@ def add_cluster_gauges(metrics: Metrics, services: ServiceContext) -> None:
 
     def target() -> Iterable[Sample]:
         for _, each in _clusters(cache):
-            may = targets(each.spec)
+            may = targets(as_seen(each))
             for name, (dimension, unit) in RESOURCES.items():
-                if getattr(each.spec.capacity, dimension):  # else nobody knows what it has
+                if getattr(capacity_of(each), dimension):  # else nobody knows what it has
                     yield (each.namespace, each.name, name), getattr(may, dimension) / unit
 
     def waiting() -> Iterable[Sample]:

@@ -43,6 +43,7 @@ class AdmissionController:
             self.decider.forget()
             self._token = fence.token
             self._counted_at = self.context.clock.monotonic()
+            self._services.watch.begin(self._counted_at)
             self._services.asked.serve(self._wake, self._leads)
         else:
             await self._count_anew()

@@ -15,7 +15,7 @@ from labfleet.controllers.context import Context
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
-from labfleet.resources.cluster import Cluster, Overload
+from labfleet.resources.cluster import Cluster, Overload, as_seen, capacity_of
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Key
 from labfleet.resources.simulation import Simulation
@@ -91,11 +91,11 @@ class ClusterController:
 
 def above(cluster: Cluster, found: ClusterUsage) -> bool | None:
     """Tell whether any target is exceeded; None when no dimension with a target was measured."""
-    may = targets(cluster.spec)
+    may = targets(as_seen(cluster))
     known = {
         name: found.load[name]
         for name in _DIMENSIONS
-        if name in found.load and getattr(cluster.spec.capacity, name)
+        if name in found.load and getattr(capacity_of(cluster), name)
     }
     return any(load > getattr(may, name) for name, load in known.items()) if known else None
 

@@ -150,6 +150,18 @@ def capacity_of(cluster: Cluster) -> Amounts:
 _NODES_TELL = frozenset({"cpu_milli", "memory_mib"})
 
 
+def as_seen(cluster: Cluster) -> ClusterSpec:
+    """Return the spec with what the cluster has by what is stated and what was seen of its nodes."""
+    if cluster.status.seen is None:
+        return cluster.spec
+    return msgspec.structs.replace(cluster.spec, capacity=capacity_of(cluster))
+
+
+def others_of(cluster: Cluster) -> Amounts:
+    """Return what pods take that are of no run; nothing where nobody has looked."""
+    return Amounts() if cluster.status.seen is None else cluster.status.seen.others
+
+
 _PAGE = Page(
     2,
     "Clusters",

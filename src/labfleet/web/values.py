@@ -17,7 +17,7 @@ from labfleet.kernel import clock
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import kinds, paths
 from labfleet.resources.amounts import Amounts, Reservation
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.meta import Resource
 from labfleet.resources.worker import Worker
@@ -158,7 +158,7 @@ def capacity_of(obj: Resource) -> Amounts | None:
     if isinstance(obj, Worker):
         return obj.status.capacity
     if isinstance(obj, Cluster):
-        return targets(obj.spec)
+        return targets(as_seen(obj))
     return None
 
 

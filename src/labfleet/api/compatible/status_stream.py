@@ -20,7 +20,7 @@ from labfleet.decisions.admission.targets import targets
 from labfleet.kernel import errors
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
@@ -163,7 +163,7 @@ def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
         "cluster": each.name,
         "namespace": each.namespace,
         "capacity": each.spec.capacity,
-        "target": targets(each.spec),
+        "target": targets(as_seen(each)),
         "reserved": _reserved(active),
     }
 

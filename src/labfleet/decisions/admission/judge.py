@@ -20,7 +20,7 @@ from labfleet.decisions.admission.tightening import in_force
 from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
 from labfleet.resources.amounts import DIMENSIONS
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen, others_of
 from labfleet.resources.decision import Decision, Rule
 from labfleet.resources.history import RunKind, Use
 from labfleet.resources.prediction import Prediction
@@ -65,6 +65,7 @@ class Judge:
             found = self.loads[path] = Load()
             for each in live:
                 self.count(each)
+        found.others(others_of(cluster))
         return found
 
     def count(self, run: Simulation) -> None:
@@ -94,9 +95,14 @@ class Judge:
             amounts = status.reservation.amounts
         return need(status.prediction, needs.stated(run.spec), amounts)
 
-    def in_force(self, cluster: Cluster) -> tuple[Rule, float]:
-        """Return the rule and the share of time above targets that hold for a cluster now."""
+    def in_force(self, cluster: Cluster, *, blind: bool = False) -> tuple[Rule, float]:
+        """Return the rule and the share of time above targets that hold for a cluster now.
+
+        `blind`: nothing newer is known of it, so that only what callers declare is believed.
+        """
         allowed = cluster.spec.overload_percent / 100
+        if blind:
+            return Rule.DECLARED, allowed
         return in_force(cluster.spec.rule, allowed, cluster.status.overload)
 
     def drop(self, run: Simulation) -> None:
@@ -120,9 +126,13 @@ class Judge:
         now: datetime,
         revision: int,
         default_seconds: int,
+        blind: bool = False,
     ) -> Judged:
-        """Return whether a run may start on the cluster now; `live` are its live runs."""
-        said = needs.stated(spec)
+        """Return whether a run may start on the cluster now; `live` are its live runs.
+
+        `blind`: by what is declared alone, since nothing newer is known of the cluster.
+        """
+        said, seen = needs.stated(spec), as_seen(cluster)
         parameters = history.compared(spec.params)
         family = family_of(spec)
         prediction = learner.predict(
@@ -136,11 +146,11 @@ class Judge:
         )
         load = self.load(cluster, live)
         load.advance(now.timestamp())
-        prediction = needs.judged(prediction, cluster.spec, said)
+        prediction = needs.judged(prediction, seen, said)
         prediction = believed(prediction, load.living(family))
-        default, sentence = needs.default_of(cluster.spec, family, parameters)
+        default, sentence = needs.default_of(seen, family, parameters)
         wanted = need(prediction, said, default)
-        rule, epsilon = self.in_force(cluster)
+        rule, epsilon = self.in_force(cluster, blind=blind)
         drawn = draws(uid, wanted.spreads)
         self._asked = (uid, wanted.spreads, drawn)
         decision = chance.admit(
@@ -148,7 +158,7 @@ class Judge:
             drawn,
             load=load,
             cluster=cluster.name,
-            target=targets(cluster.spec),
+            target=targets(seen),
             now=now,
             rule=rule,
             epsilon=epsilon,

@@ -99,6 +99,7 @@ class Load:
         self._declared: Vector = self._bounds
         self._live: dict[str, _Live] = {}
         self._families: dict[str, int] = {}
+        self._others: Vector = self._bounds
         self._due: list[tuple[float, str]] = []
 
     def __len__(self) -> int:
@@ -190,6 +191,17 @@ class Load:
         live.bounds = tuple(map(max, live.bounds, live.seen))
         live.declared = tuple(map(max, live.declared, live.seen))
         self._count(live, 1)
+
+    def others(self, amounts: Amounts) -> None:
+        """Count what pods take that are of no run, instead of what was counted of them before."""
+        now = vector(amounts)
+        if now == self._others:
+            return
+        change = tuple(map(sub, now, self._others))
+        self._others = now
+        self._bounds = tuple(map(add, self._bounds, change))
+        self._declared = tuple(map(add, self._declared, change))
+        self.drawn += _rows(change)
 
     def advance(self, now: float) -> None:
         """Draw anew the runs that have lived so long that another spread holds for them.

@@ -17,7 +17,7 @@ from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.clusters import Clusters, Script
 from labfleet.resources import fleet_settings, kinds, refs
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.cluster import Cluster, ClusterSpec
+from labfleet.resources.cluster import Cluster, ClusterSpec, as_seen
 from labfleet.resources.meta import Key
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
 from labfleet.stores import rules
@@ -156,7 +156,7 @@ class Approvals:
             if was.amounts != mine.amounts:
                 self.broken("approval", f"{new.key} held {was.amounts}, now {mine.amounts}")
             return
-        most = targets(cluster.spec)
+        most = targets(as_seen(cluster))
         for name in TARGETED:
             stated = None if new.spec.cost is None else getattr(new.spec.cost, name)
             if getattr(most, name) and not getattr(mine.amounts, name) and stated != 0:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from labfleet.rehearsal.rules.approvals import TARGETED, targets
 from labfleet.rehearsal.worlds.clusters import RESOURCES, Clusters
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.decision import Rule
 from labfleet.resources.simulation import HOLDING, Simulation
 
@@ -67,7 +67,7 @@ class Overload:
                 if each.cluster == cluster.name and each.name not in ended
             ]
             if here:
-                most = targets(cluster.spec)
+                most = targets(as_seen(cluster))
                 load = self.world.load(cluster.name, self.time(), without=ended)
                 over = any(
                     amount > getattr(most, name) > 0

@@ -27,6 +27,7 @@ from labfleet.resources.fleet_settings import Layer
 from labfleet.service.core.access import Principal
 from labfleet.service.core.asked_runs import AskedRuns
 from labfleet.service.core.awaited import Awaited
+from labfleet.service.core.cluster_watch import ClusterWatch
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.learning import Learning
 
@@ -76,6 +77,7 @@ class ServiceContext:
     `leaders` are what this process knows of its store, its clock, the fleet's secretRefs and who
     leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
+    `watch` is what was heard of clusters, and when;
     `outlooks` are answers on when those that wait will start, by cluster, for seconds;
     `learning` is what this process learned from past runs.
     """
@@ -100,6 +102,7 @@ class ServiceContext:
     leaders: LeaderWatch | None = None
     aside: Aside = field(default_factory=Here)
     asked: AskedRuns = field(default_factory=AskedRuns)
+    watch: ClusterWatch = field(default_factory=ClusterWatch)
     outlooks: dict[str, tuple[float, Mapping[str, object]]] = field(default_factory=dict)
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)

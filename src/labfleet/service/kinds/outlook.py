@@ -18,7 +18,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, vector
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.meta import Record
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
@@ -112,7 +112,7 @@ def _line(services: ServiceContext, cluster: Cluster) -> tuple[Line, SumRoom]:
     cache, path = services.cache, cluster.key.path
     queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
     named = {queue.key.path for queue in queues}
-    target = targets(cluster.spec)
+    target = targets(as_seen(cluster))
     line, room = Line([terms(queue) for queue in queues], target), SumRoom(vector(target))
     for run in cache.by(indices.SIMULATIONS_HOLDING, path):
         held = run.status.reservation

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import amounts, conditions
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
 from labfleet.resources.definition import Definition
 from labfleet.resources.history import Run, RunKind, Source, Use, compared, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
@@ -82,6 +83,7 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         return None
     held = after.reservation or status.reservation
     cut_off = after.phase in {SimulationPhase.FAILED, SimulationPhase.CANCELLED}
+    pods = _pods_ended(after)
     return Run(
         kind=RunKind.SIMULATION,
         uid=before.metadata.uid,
@@ -94,12 +96,22 @@ def of_simulation(before: Simulation, after: SimulationStatus, has: Amounts | No
         allocation={} if held is None else _given(held.amounts),
         use=use,
         duration_seconds=duration,
-        censored=after.phase.capitalize() if cut_off else "",
+        censored=(pods or after.phase.capitalize()) if cut_off else "",
         # Its caller chose the instant of its end: that is no measurement either.
         source=Source.MEASURED if after.used else Source.REPORTED,
         started_at=since,
         ended_at=after.completed_at,
     )
+
+
+def _pods_ended(after: SimulationStatus) -> str:
+    """Return how the pods of a run were cut off, such as OOMKilled; empty when they were not."""
+    found = conditions.find(after.conditions, SimulationCondition.PODS_LIVE)
+    cut = found is not None and found.status == "False" and found.reason in _CUT_OFF
+    return found.reason if found is not None and cut else ""
+
+
+_CUT_OFF = frozenset({PodsReason.OOM_KILLED, PodsReason.EVICTED})
 
 
 def _possible(figure: str, use: Use, has: Amounts | None) -> bool:

@@ -9,7 +9,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.quantity import count
 from labfleet.resources import refs
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, capacity_of
 from labfleet.resources.queue import Queue
 from labfleet.service.core import intake
 from labfleet.service.core.explanation import Explanation, plain
@@ -93,7 +93,7 @@ async def _judge(services: ServiceContext, new: Queue) -> None:
 def _within(quota: Amounts, cluster: Cluster) -> None:
     """Refuse a quota that the whole cluster does not have; one may be made before its cluster."""
     for name in DIMENSIONS:
-        wanted, has = getattr(quota, name), getattr(cluster.spec.capacity, name)
+        wanted, has = getattr(quota, name), getattr(capacity_of(cluster), name)
         if wanted > has:
             field = msgspec.structs.fields(Amounts)[DIMENSIONS.index(name)].encode_name
             whole = wording.amounts(Amounts(**{name: has})) if has else "none"

@@ -17,6 +17,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
+from labfleet.resources.cluster import capacity_of
 from labfleet.resources.history import FIGURES, Use
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Ref
@@ -108,7 +109,7 @@ async def simulation_complete(
     phase = ENDS.get(status)
     if phase is None:
         raise intake.invalid(("status", f"must be one of {', '.join(ENDS)}"))
-    return await _ended(
+    return await ended(
         services, caller, simulation_id, namespace, phase,
         observed=used(observed or {}), reported=True,
     )  # fmt: skip
@@ -128,7 +129,7 @@ async def simulation_heartbeat(
         if old.status.phase not in HOLDING:
             message = f"simulation {old.name!r} is {old.status.phase}, it holds nothing"
             raise Refused(message, reason="NotApproved")
-        new = _alive(old, services.clock.now(), services.settings.now().admission.grace_seconds)
+        new = alive(old, services.clock.now(), services.settings.now().admission.grace_seconds)
         if new is old:
             return old
         _, stored = await services.objects.save(new, cause=services.cause(caller, "Alive"))
@@ -161,7 +162,7 @@ async def expire(
         ]
     for each, why in sorted(found, key=lambda one: one[0].key):
         phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
-        await _ended(services, caller, each.name, space, phase, fence=fence, note=why)
+        await ended(services, caller, each.name, space, phase, fence=fence, note=why)
     return len(found)
 
 
@@ -312,7 +313,7 @@ def _undecided_yet(run: Simulation) -> bool:
 async def _withdrawn(
     services: ServiceContext, caller: Caller, made: Simulation, *, undecided: bool = True
 ) -> Simulation:
-    return await _ended(
+    return await ended(
         services, caller, made.name, made.namespace, SimulationPhase.CANCELLED,
         note="its caller had left before the decision", undecided=undecided,
     )  # fmt: skip
@@ -389,8 +390,10 @@ async def _queued(
 # --- life and end --------------------------------------------------------------------------
 
 
-def _alive(old: Simulation, now: datetime, grace: int) -> Simulation:
-    """Return the run after a report of its caller, or the same one when nothing is worth writing."""
+def alive(
+    old: Simulation, now: datetime, grace: int, *, tells: str = "its caller reports that it lives"
+) -> Simulation:
+    """Return the run after a sign that it lives, or the same one when nothing is worth writing."""
     status, ttl = old.status, old.spec.ttl_seconds
     changes: dict[str, object] = {}
     if status.phase is SimulationPhase.APPROVED:
@@ -403,7 +406,7 @@ def _alive(old: Simulation, now: datetime, grace: int) -> Simulation:
     if held is not None and held.end is not None and held.end < now + timedelta(seconds=grace):
         # It lives past what it asked for: it is given more time, not cut off.
         changes["reservation"] = _longer(held, now, grace)
-        changes["note"] = "runs longer than expected; its caller reports that it lives"
+        changes["note"] = f"runs longer than expected; {tells}"
     return with_status(old, **changes) if changes else old
 
 
@@ -423,7 +426,7 @@ def _expired(each: Simulation, now: datetime) -> str | None:
     return "its end was not reported in time" if over else None
 
 
-async def _ended(
+async def ended(
     services: ServiceContext,
     caller: Caller,
     name: str,
@@ -434,12 +437,13 @@ async def _ended(
     note: str = "",
     observed: Mapping[str, Use] | None = None,
     reported: bool = False,
+    seen: bool = False,
     undecided: bool = False,
 ) -> Simulation:
     """End a run that is not over; `undecided` leaves one alone that somebody has decided.
 
-    `reported`: its caller says so. Only then it teaches: of a run that expired nobody knows what it
-    used, and its caller may still tell.
+    `reported`: its caller says so; `seen`: its pods did. Only then it teaches: of a run that expired
+    nobody knows what it used, and its caller may still tell.
     """
 
     async def attempt() -> Simulation:
@@ -462,7 +466,7 @@ async def _ended(
         _, stored = await services.objects.save(
             new,
             cause=services.cause(caller, _CAUSES.get(phase, "Completed")),
-            writes=_taught(services, old, new) if reported else (),
+            writes=_taught(services, old, new) if reported or seen else (),
             fence=fence,
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
@@ -473,7 +477,7 @@ async def _ended(
 def _taught(services: ServiceContext, old: Simulation, new: Simulation) -> tuple[stores.Write, ...]:
     """Return the write that keeps the run in the history, if anything is known of it."""
     cluster = services.cache.find(refs.cluster_of(old))
-    has = None if cluster is None else cluster.spec.capacity
+    has = None if cluster is None else capacity_of(cluster)
     run = past_runs.of_simulation(old, new.status, has)
     return () if run is None else (stores.Teach(run),)
 

@@ -17,10 +17,12 @@ import msgspec
 from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.decisions.queueing.quotas import Level
 from labfleet.decisions.queueing.requests import Request
+from labfleet.decisions.safe_mode import SafeMode, in_safe_mode
 from labfleet.kernel import errors
 from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster_access import WhenBlind
 from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Metadata, Ref, Resource
 from labfleet.resources.queue import Queue
@@ -143,8 +145,25 @@ class Drafter:
             return [self._at_once(cluster, each) for each in new]
         return self._in_line(cluster, queues, new)
 
+    def _safe_mode(self, cluster: Cluster) -> SafeMode | None:
+        """Return why a cluster is in safe mode now; None when it is not."""
+        return self._services.watch.safe_mode(cluster, self._services.clock.monotonic())
+
+    def _declared(self, cluster: Cluster) -> bool:
+        """Tell whether the cluster is decided by what callers declare, since it is in safe mode."""
+        declared = cluster.spec.when_blind is WhenBlind.DECLARED
+        return declared and self._safe_mode(cluster) is not None
+
+    def _denies(self, cluster: Cluster) -> SafeMode | None:
+        """Return why nothing may start on a cluster for now; None when its load decides."""
+        declared = cluster.spec.when_blind is WhenBlind.DECLARED
+        return None if declared else self._safe_mode(cluster)
+
     def _at_once(self, cluster: Cluster, new: _New) -> Draft:
         judged = self._judged(cluster, new.spec, new.metadata)
+        if (blind := self._denies(cluster)) is not None:
+            told = in_safe_mode(judged.decision, cluster.name, blind)
+            return self._draft(cluster, new, self._denied(new, judged, told))
         if judged.decision.outcome == "approved":
             return self._counted(self._draft(cluster, new, self._approved(new, judged)))
         return self._draft(cluster, new, self._denied(new, judged, judged.decision))
@@ -172,6 +191,8 @@ class Drafter:
             waiting.wait(request, judged.need)
         judge, now = self._judge(), self._services.clock.now()
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
+        if self._denies(cluster) is not None:
+            return made + self._all_left(cluster, waiting, asks)
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
             draft = self._started(cluster, waiting, request.uid, asks)
@@ -181,6 +202,17 @@ class Drafter:
             blocked = found.blocked.get(each.metadata.uid)
             level = None if blocked is None else blocked.level
             made.append(self._left(cluster, each, judged, level))
+            if each.spec.queue is None:
+                waiting.leave(each.metadata.uid)
+        return made
+
+    def _all_left(
+        self, cluster: Cluster, waiting: WaitingLine, asks: dict[str, tuple[_New, Judged]]
+    ) -> list[Draft]:
+        """Return what becomes of new requests in safe mode; those that wait keep their place."""
+        made = []
+        for each, judged in asks.values():
+            made.append(self._left(cluster, each, judged, None))
             if each.spec.queue is None:
                 waiting.leave(each.metadata.uid)
         return made
@@ -215,7 +247,9 @@ class Drafter:
     def _left(self, cluster: Cluster, new: _New, judged: Judged, level: Level | None) -> Draft:
         """Return what becomes of a new request that may not start now; `level` keeps it waiting."""
         decision = judged.decision
-        if decision.outcome == "approved":
+        if (blind := self._denies(cluster)) is not None:
+            decision = in_safe_mode(decision, cluster.name, blind)
+        elif decision.outcome == "approved":
             limited = level in {Level.QUEUE, Level.COHORT}
             why = "its queue has no more to give" if limited else "the room is kept for others"
             told = f"{decision.message.partition(';')[0]}; {why}, who came before"
@@ -236,7 +270,7 @@ class Drafter:
     def _line(self, cluster: Cluster, queues: tuple[Queue, ...]) -> WaitingLine:
         """Return the cluster's line, made from what is stored when something about it changed."""
         path, judge = cluster.key.path, self._judge()
-        rule, _ = judge.in_force(cluster)
+        rule, _ = judge.in_force(cluster, blind=self._declared(cluster))
         line = self._lines.get(path)
         if line is None or line.made_for != made_for(cluster, queues, rule):
             cache = self._services.cache
@@ -322,6 +356,7 @@ class Drafter:
             now=services.clock.now(),
             revision=services.cache.revision,
             default_seconds=services.settings.now().admission.default_duration_seconds,
+            blind=self._declared(cluster),
         )
 
     def _live(self, cluster: Cluster) -> Iterator[Simulation]:

@@ -13,7 +13,7 @@ from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.queueing.line import Line, Round
 from labfleet.decisions.queueing.requests import Request, Terms, terms
 from labfleet.resources.amounts import Amounts, vector
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen, capacity_of
 from labfleet.resources.decision import Rule
 from labfleet.resources.queue import Queue
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase, SimulationSpec
@@ -39,7 +39,7 @@ class WaitingLine:
         self._most = {queue.key.path: queue.spec.max_waiting for queue in queues}
         self.made_for = made_for(cluster, queues, rule)
         self._rule = rule
-        self._target = targets(cluster.spec)
+        self._target = targets(as_seen(cluster))
         self.line = Line(_terms(queues), self._target)
         self._taken: dict[str, Taken] = {}
 
@@ -143,8 +143,8 @@ def alike(wanted: Need) -> str:
 def made_for(cluster: Cluster, queues: Iterable[Queue], rule: Rule) -> tuple[object, ...]:
     """Return all that a line depends on beside its runs: another one needs another line."""
     return (
-        cluster.spec.capacity,
-        targets(cluster.spec),
+        capacity_of(cluster),
+        targets(as_seen(cluster)),
         rule is Rule.DECLARED,
         tuple((queue.key.path, queue.spec) for queue in queues),
     )
