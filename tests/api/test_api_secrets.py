@@ -31,8 +31,8 @@ def machine(password: dict[str, str], token: dict[str, str] | None = None) -> di
 
 
 def test_every_kind_with_a_reference_is_looked_at() -> None:
-    """A kind that learns to hold a secret is found by its declaration; all three are."""
-    assert set(secret_refs.kinds()) == {"Template", "Worker", "Webhook"}
+    """A kind that learns to hold a secret is found by its declaration; all four are."""
+    assert set(secret_refs.kinds()) == {"Template", "Worker", "Webhook", "Cluster"}
 
 
 @pytest.mark.asyncio

@@ -34,6 +34,7 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
+from labfleet.interfaces.cluster_view import ClusterViewer, NoViewer
 from labfleet.kernel import errors
 from labfleet.rehearsal.time.virtual_host import SECRET, SeededRng, VirtualClock
 from labfleet.resources.kinds import KINDS
@@ -168,7 +169,9 @@ class Process:
         feed = Feed(PatientStore(world.store, self), self.cache, world.clock, relist=self.relist)  # type: ignore[arg-type]
         self._spawn(feed.run())
         await self.cache.ready()
-        maker = assembly.Assembly(world.rng, self.services, store, self, meter=world.meter)
+        maker = assembly.Assembly(
+            world.rng, self.services, store, self, meter=world.meter, viewer=world.viewer
+        )
         for role in assembly.ROLES:
             context = self.contexts[role] = await self._context(role, store)
             if role == "scheduler":
@@ -267,6 +270,7 @@ class World:
         self.hosts = ScriptedCml(self.cloud.cml_servers, self.compute, self.expect, self.expect_lab)
         self.secrets = FakeSecrets()
         self.meter: ClusterMeter = NoMeter()
+        self.viewer: ClusterViewer = NoViewer()
         self.cache = Cache(store)
         self.services = services_over(store, self.cache, clock, ids)
         self.crashed = asyncio.Event()

@@ -13,6 +13,7 @@ from labfleet.resources.cluster import Cluster, as_seen, capacity_of
 from labfleet.resources.decision import Decision
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.kinds.cluster import mode_of
 
 RESOURCES = {"cpu": ("cpu_milli", 1000.0), "memory": ("memory_mib", 1024.0**-2),
              "network": ("network_kbps", 1e-3)}  # fmt: skip
@@ -116,6 +117,35 @@ def add_promises(metrics: Metrics, services: ServiceContext) -> None:
         "Share of time that a cluster's load was above a target; absent before it is measured.",
         ("namespace", "cluster"),
         realised,
+    )
+
+
+def add_freshness(metrics: Metrics, services: ServiceContext) -> None:
+    """Add how far the figures of clusters are known."""
+
+    def safe() -> Iterable[Sample]:
+        for _, each in _clusters(services.cache):
+            if each.spec.metrics:
+                yield (each.namespace, each.name), float(mode_of(each) == "safe")
+
+    def age() -> Iterable[Sample]:
+        now = services.clock.monotonic()
+        for _, each in _clusters(services.cache):
+            for part, heard in services.watch.parts(each.metadata.uid, now).items():
+                if heard.age is not None:
+                    yield (each.namespace, each.name, part.lower()), heard.age
+
+    metrics.gauge(
+        "labfleet_cluster_safe_mode",
+        "1 while a cluster's figures are unknown, so that it is in safe mode, else 0.",
+        ("namespace", "cluster"),
+        safe,
+    )
+    metrics.gauge(
+        "labfleet_cluster_figures_age_seconds",
+        "Fleet seconds since this process last heard a part of a cluster; absent where it never did.",
+        ("namespace", "cluster", "part"),
+        age,
     )
 
 

@@ -31,6 +31,7 @@ from labfleet.app.cluster_gauges import (
     add_cluster_gauges,
     add_coverage,
     add_decisions,
+    add_freshness,
     add_promises,
 )
 from labfleet.app.history_gauge import HistoryRows, add_history
@@ -254,6 +255,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_pool_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
     add_promises(metrics, services)
+    add_freshness(metrics, services)
     add_coverage(metrics, services)
     add_decisions(metrics, services)
     if outside.aws_requests is not None:

@@ -1,28 +1,44 @@
-"""Looks at what clusters really use: corrects what their live runs count for, judges the promise.
+"""Looks at what clusters have and use: nodes, pods of runs, figures, and whether they are known.
 
-What a run has used is recorded when a peak has grown by a twentieth, so that a run writes some
-dozen times at most, however often it is measured.
+One look is one record at most, and one for each run of which there is something new: a run's use is
+recorded when a peak has grown by a twentieth, so that it writes some dozen times at most, however
+often it is measured. What cannot be had is unknown, never 0, and after a while the cluster is in
+safe mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.decisions import cluster_seen, safe_mode
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
-from labfleet.resources.cluster import Cluster, Overload, as_seen, capacity_of
+from labfleet.interfaces.cluster_view import ClusterView, ClusterViewer
+from labfleet.kernel import errors
+from labfleet.resources import conditions
+from labfleet.resources.cluster import Cluster, ClusterSeen, Overload, as_seen, capacity_of
+from labfleet.resources.cluster_conditions import ClusterCondition, ClusterReason
+from labfleet.resources.conditions import Condition
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Key
-from labfleet.resources.simulation import Simulation
+from labfleet.resources.simulation import HOLDING, Simulation
+from labfleet.service.core import access
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.verbs import pods_seen
 
 EVERY = 30.0
 """Fleet seconds between two looks at a cluster."""
+SOON = 5.0
+"""Likewise while nothing was heard of it yet: a process that begins shall not wait long."""
 LONGEST = 300.0
 """A look says nothing of what was longer ago than so many seconds: that time was not looked at."""
 GROWN = 1.05
@@ -30,63 +46,222 @@ KEPT_EVERY = 900.0
 """Seconds looked at after which the share above the targets is recorded, changed or not."""
 ACTOR = "cluster-controller"
 _DIMENSIONS = ("cpu_milli", "memory_mib", "network_kbps")
+T = TypeVar("T")
+_NOT_NOW = (errors.Temporary, errors.Ambiguous, errors.Denied, errors.Invalid, errors.Protocol)
+"""What a look at one part may fail with; all else is a fault of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What one look at a cluster brought; None where it brought nothing."""
+
+    view: ClusterView | None
+    usage: ClusterUsage | None
+    problem: errors.LabfleetError | None = None
+    """Why there is no view of a cluster that names its Kubernetes."""
 
 
 class ClusterController:
     """Looks at one cluster at a time."""
 
-    def __init__(self, context: Context, meter: ClusterMeter) -> None:
+    def __init__(
+        self,
+        context: Context,
+        services: ServiceContext,
+        *,
+        viewer: ClusterViewer,
+        meter: ClusterMeter,
+    ) -> None:
         self.context = context
+        self._services = services
+        self._viewer = viewer
         self._meter = meter
         self._looked: dict[Key, datetime] = {}
         self._overload: dict[Key, Overload] = {}
+        self._described: dict[Key, tuple[str, int]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
-        """Measure a cluster and record what has changed by it."""
+        """Look at a cluster and record what has changed by it."""
         cluster = self.context.cache.at(key)
         if not isinstance(cluster, Cluster) or cluster.deleting:
-            self._looked.pop(key, None)
-            self._overload.pop(key, None)
+            self._forget(key)
             return Done()
-        found = await self._meter.usage(cluster)
-        if found is None:
+        described = (cluster.metadata.uid, cluster.metadata.generation)
+        if self._described.get(key, described) != described:
+            self._forget(key)
+        self._described[key] = described
+        found = await self._look(cluster)
+        if found.usage is None:
             self._looked.pop(key, None)
-            return Again(EVERY)
         await self._runs(cluster, found)
-        await self._promise(cluster, found)
-        return Again(EVERY)
+        await self._record(cluster, found)
+        named = cluster.spec.kubernetes is not None or cluster.spec.metrics
+        return Again(SOON if named and not self._heard(cluster) else EVERY)
 
-    async def _runs(self, cluster: Cluster, found: ClusterUsage) -> None:
-        """Record what live runs have used so far, where it is more than what is known."""
+    def _heard(self, cluster: Cluster) -> bool:
+        """Tell whether this process has heard anything of a cluster yet."""
+        now = self.context.clock.monotonic()
+        parts = self._services.watch.parts(cluster.metadata.uid, now)
+        return any(each.age is not None for each in parts.values())
+
+    def _forget(self, key: Key) -> None:
+        """Forget what was heard of a cluster that is gone or was described anew."""
+        uid, _ = self._described.pop(key, ("", 0))
+        self._services.watch.forget(uid)
+        self._looked.pop(key, None)
+        self._overload.pop(key, None)
+
+    # --- looking ----------------------------------------------------------------------------
+
+    async def _look(self, cluster: Cluster) -> _Looked:
+        """Return what can be had of a cluster now, and note what cannot."""
+        view, usage = await asyncio.gather(
+            _had(self._viewer.view(cluster)), _had(self._meter.usage(cluster))
+        )
+        watch, uid = self._services.watch, cluster.metadata.uid
+        now = self.context.clock.monotonic()
+        problem = view if isinstance(view, errors.LabfleetError) else None
+        seen = view if isinstance(view, ClusterView) else None
+        if problem is not None:
+            watch.failed(uid, safe_mode.KUBERNETES, problem.message)
+        elif seen is not None:
+            watch.heard(uid, safe_mode.KUBERNETES, now)
+        if isinstance(usage, errors.LabfleetError):
+            watch.failed(uid, safe_mode.METRICS, usage.message)
+            return _Looked(seen, None, problem)
+        if usage is None or not usage.load:
+            if usage is not None:
+                watch.failed(uid, safe_mode.METRICS, "no source knows its load")
+            return _Looked(seen, usage, problem)
+        wrong = self._contradiction(cluster, seen, usage)
+        if wrong:
+            watch.failed(uid, safe_mode.METRICS, wrong, contradicting=True)
+            return _Looked(seen, None, problem)
+        watch.heard(uid, safe_mode.METRICS, now)
+        return _Looked(seen, usage, problem)
+
+    def _contradiction(
+        self, cluster: Cluster, view: ClusterView | None, usage: ClusterUsage
+    ) -> str:
+        """Return what cannot be true of these figures; empty when all can be."""
+        has: dict[str, float] = {}
+        if view is not None and view.nodes:
+            total = cluster_seen.capacity((each.allocatable, True) for each in view.nodes)
+            has = {"cpu_milli": total.cpu_milli, "memory_mib": total.memory_mib}
+        runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
+        ours = [each for each in runs if each.name in running or each.metadata.uid in running]
+        measured = sum(1 for each in ours if each.metadata.uid in usage.runs)
+        return safe_mode.contradiction(
+            load=usage.load, has=has, running=len(ours), measured=measured
+        )
+
+    # --- runs -------------------------------------------------------------------------------
+
+    async def _runs(self, cluster: Cluster, found: _Looked) -> None:
+        """Record what is new of the live runs: what they have used so far, and their pods."""
         for run in self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path):
-            used = found.runs.get(run.metadata.uid)
-            if used is None or not grown(run.status.used, used):
-                continue
-            await self._record_run(run, {**run.status.used, **used})
+            now = run
+            used = None if found.usage is None else found.usage.runs.get(run.metadata.uid)
+            if used is not None and grown(run.status.used, used):
+                status = msgspec.structs.replace(run.status, used={**run.status.used, **used})
+                now = await self.context.record(run, status=status, actor=ACTOR, reason="Measured")
+            if found.view is not None and isinstance(now, Simulation):
+                await self._follow(now, found.view)
 
-    async def _record_run(self, run: Simulation, used: Mapping[str, Use]) -> None:
-        status = msgspec.structs.replace(run.status, used=dict(used))
-        await self.context.record(run, status=status, actor=ACTOR, reason="Measured")
-
-    async def _promise(self, cluster: Cluster, found: ClusterUsage) -> None:
-        """Add the time since the last look to that above or within the targets."""
-        before = self._looked.get(cluster.key)
-        self._looked[cluster.key] = found.at
-        over = above(cluster, found)
-        if before is None or over is None:
+    async def _follow(self, run: Simulation, view: ClusterView) -> None:
+        if run.status.phase not in HOLDING:
             return
-        seconds = min(LONGEST, (found.at - before).total_seconds())
+        caller = Caller(access.SYSTEM)
+        await pods_seen.follow(self._services, caller, run, view, fence=self.context.fence())
+
+    # --- the cluster itself -----------------------------------------------------------------
+
+    async def _record(self, cluster: Cluster, found: _Looked) -> None:
+        """Record what is new of the cluster: its nodes, the promise, and whether figures are known."""
+        status = cluster.status
+        changes: dict[str, object] = {
+            "seen": self._seen(cluster, found),
+            "overload": self._promise(cluster, found.usage),
+            "conditions": self._conditions(cluster, found),
+        }
+        now = msgspec.structs.replace(status, **changes)
+        if now != status:
+            now = msgspec.structs.replace(now, observed_generation=cluster.metadata.generation)
+        await self.context.record(cluster, status=now, actor=ACTOR, reason="Looked")
+
+    def _seen(self, cluster: Cluster, found: _Looked) -> ClusterSeen | None:
+        """Return what to record of nodes and others; nothing of a cluster nobody looks at."""
+        view, before = found.view, cluster.status.seen
+        if view is None:
+            return before if cluster.spec.kubernetes is not None else None
+        others: Mapping[str, float] = view.others
+        if cluster.spec.metrics:
+            others = {} if found.usage is None else found.usage.others
+        nodes = [(each.allocatable, each.ready and each.schedulable) for each in view.nodes]
+        return cluster_seen.seen(nodes, others, before)
+
+    def _conditions(self, cluster: Cluster, found: _Looked) -> tuple[Condition, ...]:
+        now, generation = self.context.clock.now(), cluster.metadata.generation
+        told = cluster.status.conditions
+        if cluster.spec.kubernetes is None:
+            told = conditions.drop(told, ClusterCondition.SEEN)
+        elif found.problem is not None and self._silent(cluster):
+            told = conditions.put(
+                told, ClusterCondition.SEEN, "False", conditions.of_error(found.problem),
+                found.problem.message[:500], now=now, generation=generation,
+            )  # fmt: skip
+        elif found.view is not None:
+            told = conditions.put(
+                told, ClusterCondition.SEEN, "True", ClusterReason.SEEN,
+                now=now, generation=generation,
+            )  # fmt: skip
+        if not cluster.spec.metrics:
+            return conditions.drop(told, ClusterCondition.SAFE_MODE)
+        blind = self._services.watch.safe_mode(cluster, self.context.clock.monotonic())
+        if blind is None:
+            return conditions.put(
+                told, ClusterCondition.SAFE_MODE, "False", ClusterReason.MEASURED,
+                now=now, generation=generation,
+            )  # fmt: skip
+        return conditions.put(
+            told, ClusterCondition.SAFE_MODE, "True", blind.reason,
+            blind.lasting[:500], now=now, generation=generation,
+        )  # fmt: skip
+
+    def _silent(self, cluster: Cluster) -> bool:
+        """Tell whether the API server was not heard for two looks: one that fails says little."""
+        now = self.context.clock.monotonic()
+        heard = self._services.watch.parts(cluster.metadata.uid, now).get(safe_mode.KUBERNETES)
+        return heard is None or heard.age is None or heard.age >= 2 * EVERY
+
+    def _promise(self, cluster: Cluster, usage: ClusterUsage | None) -> Overload:
+        """Return what is recorded of the promise, with the time since the last look added."""
+        kept = cluster.status.overload
+        if usage is None:
+            return kept
+        before = self._looked.get(cluster.key)
+        self._looked[cluster.key] = usage.at
+        over = above(cluster, usage)
+        if before is None or over is None:
+            return kept
+        seconds = min(LONGEST, (usage.at - before).total_seconds())
         # Imported here: a server without clusters never needs what it brings.
         from labfleet.decisions.admission import tightening
 
-        kept = cluster.status.overload
         told = self._overload.get(cluster.key, kept)
         epsilon = cluster.spec.overload_percent / 100
         now = tightening.after(told, over=over, seconds=seconds, epsilon=epsilon)
         self._overload[cluster.key] = now
-        if worth(kept, now):
-            status = msgspec.structs.replace(cluster.status, overload=now)
-            await self.context.record(cluster, status=status, actor=ACTOR, reason="Measured")
+        return now if worth(kept, now) else kept
+
+
+async def _had(asked: Awaitable[T]) -> T | errors.LabfleetError:
+    """Return what was asked for, or why it cannot be had."""
+    try:
+        return await asked
+    except _NOT_NOW as problem:
+        return problem
 
 
 def above(cluster: Cluster, found: ClusterUsage) -> bool | None:

@@ -20,14 +20,14 @@ class ClusterUsage:
 
     at: When it was measured (fleet time).
     load: What all that runs there uses now, by dimension of Amounts; an absent one is unknown.
-    others: What pods use that are of no run, likewise; summed over them, never what is left over.
     runs: By uid of the simulation what it has used so far, by figure of history.FIGURES.
+    others: What pods use that are of no run, as `load`; summed over them, never what is left over.
     """
 
     at: datetime
     load: Mapping[str, float] = field(default_factory=dict)
-    others: Mapping[str, float] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Use]] = field(default_factory=dict)
+    others: Mapping[str, float] = field(default_factory=dict)
 
 
 class ClusterMeter(Protocol):

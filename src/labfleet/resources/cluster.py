@@ -1,8 +1,11 @@
-"""Cluster: what simulations run on, and how far it may be filled (facts/upstream.md#gate)."""
+"""Cluster: what simulations run on, and how far it may be filled (facts/upstream.md#gate).
+
+What is shown of it is in `cluster_kind`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -10,7 +13,6 @@ from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.cluster_access import KubernetesAccess, MetricsSource, WhenBlind
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Rule
-from labfleet.resources.declaration import Kind, Page, PageColumn, columns
 from labfleet.resources.meta import Record, Resource
 
 Percent = Annotated[int, msgspec.Meta(ge=1, le=100)]
@@ -108,18 +110,24 @@ class ClusterSeen(Record, frozen=True, kw_only=True):
     usable: int = 0
 
 
+Mode = Literal["measured", "safe", "unmeasured"]
+
+
 class ClusterStatus(Record, frozen=True, kw_only=True):
     """What was observed of a cluster.
 
     conditions: Facts about it, each with its reason.
     overload: How often its load was above a target; nothing was looked at before it is measured.
     seen: What its nodes have, and what others use; null while nobody has looked.
+    mode: How it is decided on: `measured`, `safe` while its figures are unknown, `unmeasured` where it
+        names no source of metrics. Worked out when it is read.
     observed_generation: Generation of the spec that this status is about.
     """
 
     conditions: tuple[Condition, ...] = ()
     overload: Overload = Overload()
     seen: ClusterSeen | None = None
+    mode: Mode = "unmeasured"
     observed_generation: int = 0
 
 
@@ -160,37 +168,3 @@ def as_seen(cluster: Cluster) -> ClusterSpec:
 def others_of(cluster: Cluster) -> Amounts:
     """Return what pods take that are of no run; nothing where nobody has looked."""
     return Amounts() if cluster.status.seen is None else cluster.status.seen.others
-
-
-_PAGE = Page(
-    2,
-    "Clusters",
-    (
-        PageColumn("Cluster", "name", wide=3),
-        PageColumn("Running", "live"),
-        PageColumn("CPU of target", "load", "cpuMilli", wide=3),
-        PageColumn("Memory GiB of target", "load", "memoryMib", wide=3),
-        PageColumn("About", "text", "spec.description", "", wide=5),
-    ),
-    none="No clusters",
-    hints=(
-        (
-            "A cluster is what simulations run on. Describe one:",
-            "labfleet apply -f cluster.yaml",
-        ),
-    ),
-)
-KIND = Kind(
-    name="Cluster",
-    plural="clusters",
-    type=Cluster,
-    summary="A Kubernetes cluster, or one namespace of it, that simulations run on.",
-    columns=columns(
-        "CPU(m)=spec.capacity.cpuMilli",
-        "MEMORY(MiB)=spec.capacity.memoryMib",
-        "TARGET%=spec.cpuPercent",
-    ),
-    amounts=(("capacity", True),),
-    page=_PAGE,
-    followed=True,
-)

@@ -12,7 +12,7 @@ import msgspec
 
 from labfleet.kernel import errors
 from labfleet.resources import (
-    cluster,
+    cluster_kind,
     definition,
     image,
     leak,
@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
         template.KIND,
         definition.KIND,
         session_kind.KIND,
-        cluster.KIND,
+        cluster_kind.KIND,
         simulation_kind.KIND,
         queue.KIND,
         settings_kind.KIND,

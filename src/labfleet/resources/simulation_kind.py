@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from labfleet.resources.declaration import OVER, Kind, Page, PageColumn, State, columns, filters
+from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
+from labfleet.resources.declaration import (
+    OVER,
+    Kind,
+    Page,
+    PageColumn,
+    State,
+    columns,
+    filters,
+    runbook,
+)
 from labfleet.resources.simulation import Simulation, SimulationPhase
 
 _DONE = State("ended", OVER, "calm", "✓")
@@ -41,6 +51,16 @@ _PAGE = Page(
         ),
     ),
 )
+_RUNBOOK = runbook(
+    "Simulation",
+    (
+        "PodsLive",
+        "settings.admission.graceSeconds (600 s)",
+        "False: its pods are over or gone, and its caller has not reported its end.",
+        "labfleet explain sim/NAME",
+        "It ends by itself after the grace; have the runner report the end (labfleet admit does).",
+    ),
+)
 KIND = Kind(
     name="Simulation",
     plural="simulations",
@@ -66,6 +86,9 @@ KIND = Kind(
         "ttl_seconds",
     ),
     amounts=(("cost", False),),
+    conditions=SimulationCondition,
+    reasons=PodsReason,
+    runbook=_RUNBOOK,
     creatable=False,
     waiting=(SimulationPhase.QUEUED,),
     states=_STATES,

@@ -62,11 +62,12 @@ class ClusterWatch:
     def safe_mode(self, cluster: Cluster, now: float) -> SafeMode | None:
         """Return why a cluster is in safe mode; None when it is not.
 
-        Where this process has only begun and has not looked yet, its predecessor's word counts, so
-        that a restart denies nothing: a cluster that it had measured is not in safe mode.
+        Where this process has only begun and has heard nothing yet, its predecessor's word counts,
+        so that a restart denies nothing: a cluster that it had measured is not in safe mode.
         """
-        found = safe_mode(cluster.spec, self.parts(cluster.metadata.uid, now))
-        if found is None or self._parts.get(cluster.metadata.uid):
+        parts = self.parts(cluster.metadata.uid, now)
+        found = safe_mode(cluster.spec, parts)
+        if found is None or any(each.age is not None for each in parts.values()):
             return found
         recorded = conditions.find(cluster.status.conditions, ClusterCondition.SAFE_MODE)
         trusted = recorded is not None and recorded.status == "False"

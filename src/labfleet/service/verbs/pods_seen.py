@@ -146,9 +146,7 @@ async def _changed(
         new = after(old)
         if new is old:
             return old
-        _, stored = await services.objects.save(
-            new, cause=services.cause(*who), fence=fence
-        )
+        _, stored = await services.objects.save(new, cause=services.cause(*who), fence=fence)
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
