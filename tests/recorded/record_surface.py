@@ -148,7 +148,9 @@ def _forms(info: Any) -> list[Any]:
         keys = _forms(info.key_type)
         return [{keys[0]: form} for form in _forms(info.value_type)]
     if isinstance(info, inspect.VarTupleType | inspect.ListType | inspect.SetType):
-        return [_forms(info.item_type)]
+        forms = _forms(info.item_type)
+        most = info.max_length or len(forms)
+        return [forms[at : at + most] for at in range(0, len(forms), most)]
     if isinstance(info, inspect.TupleType):
         return [[_forms(each)[0] for each in info.item_types]]
     return _plain(info)

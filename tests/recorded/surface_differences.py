@@ -65,6 +65,27 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
     | {
+        f"/components/schemas/{place}": "a cluster is looked at: its nodes, its figures, safe mode"
+        for place in (
+            "Cluster/properties/status/default/mode",
+            "Cluster/properties/status/default/seen",
+            "ClusterSeen",
+            "ClusterSpec/properties/capacity",
+            "ClusterSpec/properties/kubernetes",
+            "ClusterSpec/properties/metrics",
+            "ClusterSpec/properties/safeAfterSeconds",
+            "ClusterSpec/properties/whenBlind",
+            "ClusterSpec/required",
+            "ClusterStatus/properties/mode",
+            "ClusterStatus/properties/seen",
+            "Figure",
+            "KubernetesAccess",
+            "MetricsKind",
+            "MetricsSource",
+            "WhenBlind",
+        )
+    }
+    | {
         f"/{place}": "a run may wait, lives by its caller's reports, and ends in more than one way"
         for place in (
             "components/schemas/CompleteBody/properties/observed",
