@@ -70,6 +70,7 @@ class ControllerStore(
     stores.EventLog,
     stores.PortStore,
     stores.SeriesStore,
+    stores.SampleStore,
     stores.HistoryStore,
     stores.UpkeepStore,
     Protocol,

@@ -10,6 +10,7 @@ from labfleet.api.core.route import Name, Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.meta import Record
+from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import leaders, series, telemetry
 
@@ -73,7 +74,7 @@ def routes(services: ServiceContext) -> Routes:
     ) -> series.Series:
         """Return a worker's numbers over time: least, mean and greatest of each step."""
         return await series.read(
-            services, who, name, namespace, metrics=metric, since=since, step=step
+            services, who, Worker, name, namespace, metrics=metric, since=since, step=step
         )
 
     @made.get("/api/v1/fleet/vitals", "Every worker's newest numbers", needs=needs)
