@@ -23,7 +23,10 @@ def of(uid: str, kind: str = "Worker") -> series.Owner:
 def row(worker: str, at: datetime, *, step: int = 60, **values: float) -> s.SeriesRow:
     """A bucket of one measurement."""
     return s.SeriesRow(
-        of(worker), step, series.bucket_start(at, step), series.pack("Worker", series.single("Worker", values))
+        of(worker),
+        step,
+        series.bucket_start(at, step),
+        series.pack("Worker", series.single("Worker", values)),
     )
 
 

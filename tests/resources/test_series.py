@@ -13,7 +13,9 @@ from labfleet.resources import series
 W = "Worker"
 START = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 VALUES = st.dictionaries(
-    st.sampled_from(tuple(series.METRICS["Worker"])), st.one_of(st.none(), st.floats(0, 1e12)), max_size=9
+    st.sampled_from(tuple(series.METRICS["Worker"])),
+    st.one_of(st.none(), st.floats(0, 1e12)),
+    max_size=9,
 )
 
 

@@ -163,7 +163,7 @@ class Assembly:
     def _clusters(self, context: Context) -> Controller:
         """Return the controller that looks at what clusters really use."""
         cache = context.cache
-        look = ClusterController(context, self.meter).reconcile
+        look = ClusterController(context, self.meter, self.store).reconcile
         made = self._controller(context, "cluster", look, 4)
         made.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Cluster)])
         cache.on_change(Cluster, _on_asked(made.queue))

@@ -1,7 +1,8 @@
 """Looks at what clusters really use: corrects what their live runs count for, judges the promise.
 
-What a run has used is recorded when a peak has grown by a twentieth, so that a run writes some
-dozen times at most, however often it is measured.
+What a run has used is recorded when a peak has grown by a twentieth, and when a mean, median or
+95 % has moved by that much and the run was looked at a quarter more often than at the last record:
+a run writes some dozens of times at most, however long it is measured.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from datetime import datetime
 
 import msgspec
 
+from labfleet.controllers.cluster_samples import ClusterSamples, Watched
 from labfleet.controllers.context import Context
+from labfleet.decisions import run_use
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
 from labfleet.resources.cluster import Cluster, Overload
 from labfleet.resources.history import Use
@@ -25,7 +29,6 @@ EVERY = 30.0
 """Fleet seconds between two looks at a cluster."""
 LONGEST = 300.0
 """A look says nothing of what was longer ago than so many seconds: that time was not looked at."""
-GROWN = 1.05
 KEPT_EVERY = 900.0
 """Seconds looked at after which the share above the targets is recorded, changed or not."""
 ACTOR = "cluster-controller"
@@ -35,16 +38,19 @@ _DIMENSIONS = ("cpu_milli", "memory_mib", "network_kbps")
 class ClusterController:
     """Looks at one cluster at a time."""
 
-    def __init__(self, context: Context, meter: ClusterMeter) -> None:
+    def __init__(self, context: Context, meter: ClusterMeter, kept: stores.SeriesStore) -> None:
         self.context = context
         self._meter = meter
+        self._samples = ClusterSamples(context, kept)
         self._looked: dict[Key, datetime] = {}
         self._overload: dict[Key, Overload] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Measure a cluster and record what has changed by it."""
+        await self._samples.write_due()
         cluster = self.context.cache.at(key)
         if not isinstance(cluster, Cluster) or cluster.deleting:
+            self._samples.forget(key)
             self._looked.pop(key, None)
             self._overload.pop(key, None)
             return Done()
@@ -58,11 +64,19 @@ class ClusterController:
 
     async def _runs(self, cluster: Cluster, found: ClusterUsage) -> None:
         """Record what live runs have used so far, where it is more than what is known."""
-        for run in self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path):
-            used = found.runs.get(run.metadata.uid)
-            if used is None or not grown(run.status.used, used):
+        runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        watched = await self._samples.watch(cluster, runs)
+        self._samples.take(cluster, found, watched)
+        for run in runs:
+            uid = run.metadata.uid
+            each, told = watched[uid], found.runs.get(uid, {})
+            if not told and uid not in found.now:
                 continue
-            await self._record_run(run, {**run.status.used, **used})
+            used = run_use.joined(told, each.use.used(), run.status.used)
+            each.looks += 1
+            if worth_telling(run.status.used, used, each):
+                await self._record_run(run, used)
+                each.recorded = each.looks
 
     async def _record_run(self, run: Simulation, used: Mapping[str, Use]) -> None:
         status = msgspec.structs.replace(run.status, used=dict(used))
@@ -100,15 +114,10 @@ def above(cluster: Cluster, found: ClusterUsage) -> bool | None:
     return any(load > getattr(may, name) for name, load in known.items()) if known else None
 
 
-def grown(before: Mapping[str, Use], now: Mapping[str, Use]) -> bool:
-    """Tell whether any peak is new, or a twentieth more than what is recorded."""
-    for name, use in now.items():
-        old = before.get(name)
-        if use.peak is None:
-            continue
-        if old is None or old.peak is None or use.peak > max(old.peak * GROWN, old.peak + 1):
-            return True
-    return False
+def worth_telling(before: Mapping[str, Use], now: Mapping[str, Use], run: Watched) -> bool:
+    """Tell whether what a run has used is worth a record."""
+    longer = run.looks >= run.recorded * run_use.LONGER
+    return run_use.grown(before, now) or (longer and run_use.moved(before, now))
 
 
 def worth(before: Overload, now: Overload) -> bool:

@@ -205,9 +205,7 @@ class FleetStore:
         if rows:
             await self._write(partial(series.merge, self._sql, self._db.listed, rows))
 
-    async def series(
-        self, owner: Owner, step: int, since: datetime
-    ) -> tuple[store.SeriesRow, ...]:
+    async def series(self, owner: Owner, step: int, since: datetime) -> tuple[store.SeriesRow, ...]:
         parameters = series.parameters(owner, step, since)
         return series.read(
             await self._read(partial(self._db.rows, self._sql["series"], parameters))

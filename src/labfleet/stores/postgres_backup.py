@@ -173,9 +173,7 @@ def _head(file: BinaryIO, name: str) -> Head:
     except (msgspec.MsgspecError, UnicodeError) as error:
         message = f"{name} is no backup of a labfleet store on PostgreSQL"
         raise errors.Permanent(message, reason="NoBackup") from error
-    ours = {
-        table: {*columns, *_EARLIER.get(table, ())} for table, columns in TABLES.items()
-    }
+    ours = {table: {*columns, *_EARLIER.get(table, ())} for table, columns in TABLES.items()}
     fits = all(set(columns) <= ours.get(table, set()) for table, columns in head.tables.items())
     if head.format != FORMAT or head.version != 1 or not head.migrations or not fits:
         message = f"{name} is of another format than labfleet's first"

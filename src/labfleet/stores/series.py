@@ -72,7 +72,9 @@ def places_at(
 def read_at(rows: Rows, instants: Sequence[datetime]) -> tuple[SeriesRow, ...]:
     """Return the rows of the statement `load_series` that begin at these instants."""
     wanted = {to_micros(each) for each in instants}
-    return read([(kind, uid, step, at, data) for kind, uid, step, _, at, data in rows if at in wanted])
+    return read(
+        [(kind, uid, step, at, data) for kind, uid, step, _, at, data in rows if at in wanted]
+    )
 
 
 def drop(sql: dict[str, str], owners: Iterable[Owner], run: Run) -> int:
@@ -94,7 +96,9 @@ def _check_count(rows: int) -> None:
 def _tier(kind: str, step: int) -> series.Tier:
     found = _TIERS.get(kind, {}).get(step)
     if found is None:
-        raise errors.Invalid(f"no series of {kind[:40]} has steps of {step} s", reason="UnknownStep")
+        raise errors.Invalid(
+            f"no series of {kind[:40]} has steps of {step} s", reason="UnknownStep"
+        )
     return found
 
 

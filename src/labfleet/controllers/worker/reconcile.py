@@ -37,7 +37,11 @@ class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
     def __init__(
-        self, context: Context, inventory: Inventory, samples: stores.SampleStore, idle: IdleFindings
+        self,
+        context: Context,
+        inventory: Inventory,
+        samples: stores.SampleStore,
+        idle: IdleFindings,
     ) -> None:
         self.context = context
         self._idle = idle
