@@ -68,6 +68,40 @@ async def test_a_ring_never_grows(store: s.SeriesStore) -> None:
     assert await store.series(of("w1"), 60, START) == found
 
 
+async def test_kinds_are_apart_and_each_has_its_own_form(store: s.SeriesStore) -> None:
+    """One uid of two kinds is two owners; a run has minutes alone, and what is no kind nothing."""
+    run = of("u", "Simulation")
+    minute = series.pack("Simulation", series.single("Simulation", {"pods": 3.0}))
+    for _ in range(2):
+        await store.merge_series([s.SeriesRow(run, 60, START, minute), row("u", START, labs=1)])
+    (found,) = await store.series(run, 60, START)
+    assert series.unpack("Simulation", found.data)["pods"] == series.Spread(2, 3, 6, 3)
+    assert set(await store.series_owners()) == {run, of("u")}
+    for owner, step in ((run, 600), (of("u", "Pool"), 60)):
+        with pytest.raises(errors.Invalid):
+            await store.merge_series([s.SeriesRow(owner, step, START, minute)])
+    assert await store.drop_series([run]) == 1
+    assert await store.series_owners() == (of("u"),)
+
+
+async def test_buckets_of_many_are_read_by_their_instants(store: s.SeriesStore) -> None:
+    """Only those that begin then: what a whole ring ago had the place of one is not it."""
+    now = START + MINUTE.window
+    await store.merge_series(
+        [
+            row("w1", START, cpu=1),
+            row("w2", now, cpu=2),
+            row("w3", now + timedelta(minutes=1), cpu=3),
+        ]
+    )
+    asked = [of(name) for name in ("w1", "w2", "w3", "nobody")]
+    found = await store.series_at(asked, 60, [now, now - timedelta(minutes=1)])
+    assert [(each.owner, each.at) for each in found] == [(of("w2"), now)]
+    assert await store.series_at([], 60, [now]) == ()
+    with pytest.raises(errors.Invalid):
+        await store.series_at(asked * s.SERIES_LIMIT, 60, [now])
+
+
 async def test_series_go_with_their_worker(store: s.SeriesStore) -> None:
     """All steps of the named ones, and nobody else's; none is fine."""
     await store.merge_series(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labfleet.kernel import errors
 from labfleet.resources import series
 
 W = "Worker"
@@ -85,3 +86,51 @@ def test_slots_are_the_rings_places() -> None:
     assert series.slot(START, tier) == series.slot(START + tier.window, tier)
     assert series.slot(START, tier) != series.slot(START + timedelta(seconds=60), tier)
     assert series.rows_of(W) == 1632
+
+
+ORDERS = {
+    "Worker": "cpu memory disk networkIn networkOut nodes labs sessions ec2Cpu",
+    "Simulation": "cpu memory networkIn networkOut storage pods",
+    "Session": "cpu memory networkIn networkOut storage pods",
+    "Cluster": "cpu memory networkIn networkOut storage pods othersCpu othersMemory",
+}
+"""As released: a name may be added at the end of a line, and nothing else may change."""
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_the_order_of_a_kinds_metrics_is_fixed_for_ever(kind: str) -> None:
+    """The packed form names a metric by its place, so a stored row would change its meaning."""
+    names = tuple(series.METRICS[kind])
+    assert " ".join(names) == ORDERS[kind]
+    assert len(names) <= 16
+
+
+def test_rows_of_earlier_programs_are_read() -> None:
+    """A text that was stored before series had owners, and one of a run as first released."""
+    stored = "AwACAAIAAAAgQQAAAEAAAJBBAQAAAKBB"
+    assert series.unpack(W, stored) == {
+        "cpu": series.Spread(2, 2.0, 20.0, 18.0), "memory": series.Spread(1, 20.0, 20.0, 20.0),
+    }  # fmt: skip
+    packed = series.pack("Simulation", series.single("Simulation", {"cpu": 1500.0, "pods": 3.0}))
+    assert packed == "IQAhAAEAAIC7RAEAAABAQA=="
+
+
+def test_runs_and_sessions_have_minutes_alone() -> None:
+    """Workers and clusters have three tiers; whatever is asked of a run is told by the minute."""
+    assert {kind: series.rows_of(kind) for kind in series.METRICS} == {
+        "Worker": 1632, "Cluster": 1632, "Simulation": 360, "Session": 360,
+    }  # fmt: skip
+    assert series.tier_for("Simulation", START - timedelta(days=9), 3600, START).step == 60
+    with pytest.raises(errors.Invalid, match="no series of 'Pool'"):
+        series.metrics_of("Pool")
+
+
+def test_one_measurement_is_in_a_bucket_of_each_tier() -> None:
+    """Merged with what is there; nothing measured makes no bucket."""
+    buckets: dict[tuple[int, datetime], dict[str, series.Spread]] = {}
+    series.add(buckets, W, START, {"cpu": None, "pods": 1.0})
+    assert buckets == {}
+    for value in (1.0, 3.0):
+        series.add(buckets, W, START, {"cpu": value})
+    assert {step for step, _ in buckets} == {60, 600, 3600}
+    assert {bucket["cpu"].mean for bucket in buckets.values()} == {2.0}
