@@ -92,15 +92,16 @@ async def test_an_event_has_a_word_and_only_its_own_sentence(api: Api):
 @pytest.mark.asyncio
 async def test_a_workers_series_begin_with_it(api: Api):
     """Numbers of an earlier worker of the name are not this one's; its own are all shown."""
-    await api.world.make("Worker", "w", {"machine": MACHINE})
     now = api.world.services.clock.now()
     step = series.TIERS[0].step
+    made = await api.world.make("Worker", "w", {"machine": MACHINE})
+    owner = series.Owner("Worker", made.metadata.uid)
     rows = [
         SeriesRow(
-            "default/w",
+            owner,
             step,
             series.bucket_start(at, step),
-            series.pack(series.single({"cpu": 5.0})),
+            series.pack("Worker", series.single("Worker", {"cpu": 5.0})),
         )
         for at in (now - timedelta(hours=2), now)
     ]
@@ -113,4 +114,4 @@ async def test_a_workers_series_begin_with_it(api: Api):
     assert await points() == 2
     assert (await api.call("DELETE", "/api/v1/workers/w")).status == 200
     await api.world.make("Worker", "w", {"machine": MACHINE})
-    assert await points() == 1
+    assert await points() == 0

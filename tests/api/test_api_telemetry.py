@@ -159,10 +159,14 @@ async def test_numbers_carry_source_age_and_freshness(measuring_api: Api) -> Non
 @pytest.mark.asyncio
 async def test_series_are_bounded_and_odd_questions_refused(api: Api) -> None:
     """At most a thousand points whatever is asked; names, instants and workers are checked."""
-    await api.world.make("Worker", "w", {"machine": MACHINE})
-    now = api.world.services.clock.now()
+    made = await api.world.make("Worker", "w", {"machine": MACHINE})
+    owner, now = series.Owner("Worker", made.metadata.uid), api.world.services.clock.now()
+
+    def packed(value: float) -> str:
+        return series.pack("Worker", series.single("Worker", {"cpu": value}))
+
     rows = [
-        SeriesRow("default/w", tier.step, at, series.pack(series.single({"cpu": float(n % 100)})))
+        SeriesRow(owner, tier.step, at, packed(float(n % 100)))
         for tier in series.TIERS
         for n in range(tier.slots)
         for at in [series.bucket_start(now - timedelta(seconds=n * tier.step), tier.step)]

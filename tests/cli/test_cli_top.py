@@ -81,11 +81,66 @@ def test_json_is_the_answer_whole(run, numbers):
     assert said["metrics"]["cpu"]["points"][0]["mean"] == 10
 
 
-def test_only_workers_have_a_top(run, numbers):
+@pytest.mark.parametrize("argv", [("session", "s-1"), ("sessions",), ("session/s-1",)])
+def test_what_is_not_measured_has_no_top(run, numbers, argv):
     """Another kind is refused with the right way."""
-    done = run("top", "session", "s-1")
+    done = run("top", *argv)
     assert done.code == 2
     assert "labfleet top worker" in done.err
+
+
+USED = {"cpu": 6250.0, "memory": 51200.0, "networkIn": 1_234_567.0, "networkOut": 999.0, "pods": 12}
+
+
+@pytest.fixture
+def runs(stub):
+    """What the server says of two clusters, one of them not measured, and of two live runs."""
+    measured = {"namespace": "default", "minute": "2026-11-27T11:59:00Z", "numbers": USED,
+                "shareOf": {"cpuMilli": 8000, "memoryMib": 102400}}  # fmt: skip
+    unknown = {"namespace": "default", "minute": None, "numbers": {}, "shareOf": None}
+    stub.answers["GET /api/v1/fleet/clusters/usage"] = 200, {"items": [
+        {"name": "vaclab", "cluster": "vaclab", "runs": 3, **measured},
+        {"name": "other", "cluster": "other", "runs": 0, **unknown},
+    ]}  # fmt: skip
+    stub.answers["GET /api/v1/fleet/simulations/usage"] = 200, {"leftOut": 2, "items": [
+        {"name": "sim-0123456789ab", "cluster": "vaclab", "phase": "RUNNING", **measured},
+    ]}  # fmt: skip
+    stub.answers["GET /api/v1/simulations/sim-1/series"] = 200, {
+        "kind": "Simulation", "name": "sim-1", "worker": "", "step": 60,
+        "since": "2026-11-27T11:00:00Z", "until": "2026-11-27T12:00:00Z", "metrics": {
+            "pods": {"unit": "pods", "source": "cluster", "points": [point(0, 10)]},
+            "cpu": {"unit": "millicores", "source": "cluster", "points": [point(0, 1500)]},
+        }}  # fmt: skip
+    return stub
+
+
+@pytest.mark.parametrize("words", ["clusters", "cluster"])
+def test_all_clusters_in_a_narrow_window(run, runs, words):
+    """Use beside the share of the target; what nobody measured is `-`, never 0."""
+    head, first, second = run("top", words).out.splitlines()
+    assert first.split() == ["vaclab", "3", "6.25", "78", "50GiB", "50", "1.23M", "999", "12", "1m"]
+    assert second.split() == ["other", "0", *["-"] * 8]
+    assert max(map(len, (head, first, second))) <= 80
+
+
+def test_all_live_runs_in_a_narrow_window(run, runs):
+    """With their cluster, and how many more there are."""
+    done = run("top", "simulations")
+    head, first = done.out.splitlines()[:2]
+    assert first.split()[:3] == ["sim-0123456789ab", "vaclab", "6.25"]
+    assert max(len(head), len(first)) <= 80
+    assert "2" in done.err
+    assert "simulations" in done.err
+    assert run("top", "simulations", "-o", "csv").out.splitlines()[1].split(",")[2] == "6250"
+
+
+def test_one_run_over_time_begins_with_the_run(run, runs):
+    """All of its metrics are shown; how far back is the server's to say, unless somebody does."""
+    lines = run("top", "simulation", "sim-1").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["cpu", "pods"]
+    assert "since" not in runs.calls("GET")[-1].query
+    run("top", "simulation", "sim-1", "--since", "1h")
+    assert runs.calls("GET")[-1].query["since"] == "2026-11-27T11:00:00.000Z"
 
 
 def test_alerts_come_with_their_fix(run, numbers):

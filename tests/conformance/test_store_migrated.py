@@ -14,6 +14,7 @@ from store_places import Place, commit, key
 
 from labfleet.interfaces import store as s
 from labfleet.resources.history import Run, RunKind
+from labfleet.resources.series import Owner
 from labfleet.stores import postgres_schema, sqlite
 from labfleet.stores.opening import restore
 from labfleet.stores.runners import Threads
@@ -22,6 +23,8 @@ from labfleet.stores.statements import migrations
 BEFORE_NAMESPACES = 2
 BEFORE_SAMPLES = 3
 BEFORE_HISTORY = 4
+BEFORE_OWNERS = 5
+MINUTE = 60_000_000
 OBJECTS = (
     ("Worker", "default", "w1", "uid-w1"),
     ("Worker", "exam", "w2", "uid-w2"),
@@ -72,23 +75,22 @@ async def test_ports_and_series_find_their_namespace(shared_place: Place) -> Non
             s.PortRow("default/w1", "tcp", 2001, "nobody"),
             s.PortRow("exam/w2", "tcp", 2000, "uid-s2"),
         )
-        assert await store.series_workers() == ("default/gone", "default/w1", "exam/w2")
+        w1, w2 = Owner("Worker", "uid-w1"), Owner("Worker", "uid-w2")
+        assert await store.series_owners() == (w1, w2)
         begin = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-        assert [row.at for row in await store.series("exam/w2", 60, begin)] == [begin]
+        assert [row.at for row in await store.series(w2, 60, begin)] == [begin]
 
 
 @pytest.mark.asyncio
 async def test_a_store_without_samples_gets_a_place_for_them(shared_place: Place) -> None:
-    """The series stay as they were, and the first measurement is kept beside them."""
+    """It is empty, and the first measurement is kept there."""
     at = datetime.fromisoformat("2026-11-27T09:00:00+00:00")
-    with _older(shared_place, BEFORE_SAMPLES) as connection:
-        connection.execute(
-            "INSERT INTO series (worker, step, slot, at, data) VALUES ('exam/w1', 60, 0, 0, '{}')"
-        )
+    with _older(shared_place, BEFORE_SAMPLES):
+        pass
     async with shared_place.opened() as store:
         assert await store.sample_times() == ()
         await store.put_samples([s.SampleRow("exam/w2", "cml", at, "1")])
-        assert await store.series_workers() == ("exam/w1", "exam/w2")
+        assert [each.worker for each in await store.sample_times()] == ["exam/w2"]
 
 
 @pytest.mark.asyncio
@@ -108,6 +110,38 @@ async def test_a_store_without_a_history_begins_one(shared_place: Place) -> None
 
 
 @pytest.mark.asyncio
+async def test_series_find_the_worker_that_they_are_of(shared_place: Place) -> None:
+    """A worker keeps its rows, but for those of one that had its name before it; nobody else has."""
+    born = {"first": (1, 0), "again": (3, 2)}
+    nothing = "''" if shared_place.flavour == "postgres" else "x''"
+    with _older(shared_place, BEFORE_OWNERS) as connection:
+        for name, (revision, previous) in born.items():
+            connection.execute(
+                "INSERT INTO objects (born, kind, namespace, name, uid, labels, created_at) VALUES "
+                f"({revision}, 'Worker', 'exam', '{name}', 'uid-{name}', '{{}}', {5 * MINUTE})"
+            )
+            connection.execute(
+                "INSERT INTO events (revision, kind, namespace, name, uid, type, doc, at, actor, "
+                f"request_id, reason, previous) VALUES ({revision}, 'Worker', 'exam', '{name}', "
+                f"'uid-{name}', 'ADDED', {nothing}, 0, '', '', '', {previous})"
+            )
+        for name in (*born, "gone"):
+            for minute in range(8):
+                connection.execute(
+                    "INSERT INTO series (worker, step, slot, at, data) VALUES "
+                    f"('exam/{name}', 60, {minute}, {minute * MINUTE}, 'as it was')"
+                )
+    begin = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    async with shared_place.opened() as store:
+        first, again = Owner("Worker", "uid-first"), Owner("Worker", "uid-again")
+        assert await store.series_owners() == (again, first)
+        kept = await store.series(first, 60, begin)
+        assert [row.at.minute for row in kept] == list(range(8))
+        assert {row.data for row in kept} == {"as it was"}
+        assert [row.at.minute for row in await store.series(again, 60, begin)] == [5, 6, 7]
+
+
+@pytest.mark.asyncio
 async def test_a_backup_keeps_namespaces_apart(shared_place: Place) -> None:
     """What has one name in two namespaces is restored as two, with its ports, numbers and events."""
     place, target = shared_place, str(shared_place.folder / "two.backup")
@@ -118,7 +152,8 @@ async def test_a_backup_keeps_namespaces_apart(shared_place: Place) -> None:
             doc = each.path.encode()
             ports = s.TakePorts(each.path, each.namespace, (("tcp", 2000),))
             await store.commit(commit(s.Put(each, f"uid-{each.path}", doc), ports))
-        await store.merge_series([s.SeriesRow(each.path, 60, at, "{}") for each in keys])
+        owners = [Owner("Worker", f"uid-{each.path}") for each in keys]
+        await store.merge_series([s.SeriesRow(each, 60, at, "{}") for each in owners])
         await store.backup(target)
     url, runner = place.empty(), Threads()
     await restore(target, url, runner=runner, ids=place.ids)
@@ -128,7 +163,8 @@ async def test_a_backup_keeps_namespaces_apart(shared_place: Place) -> None:
             assert found is not None
             assert found.doc == each.path.encode()
             assert [row.owner for row in await store.ports(each.path)] == [each.namespace]
-            assert [row.at for row in await store.series(each.path, 60, at)] == [at]
+            owner = Owner("Worker", f"uid-{each.path}")
+            assert [row.at for row in await store.series(owner, 60, at)] == [at]
             assert [event.key for event in await store.events_of(each)] == [each]
         listed = await store.list("Worker", namespace="exam")
         assert [each.key for each in listed.items] == keys[1:]

@@ -53,7 +53,7 @@ class Seen:
             return None
         if self.unmeasured:
             raise errors.Unreachable("the metrics are away")
-        return ClusterUsage(self._clock.now(), self.load, self.used, self.others)
+        return ClusterUsage(self._clock.now(), self.load, self.used, others=self.others)
 
 
 async def begun(w: World, **spec: object) -> Seen:

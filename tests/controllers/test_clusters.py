@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from virtual_time import play
 from world import ADMIN, World, world
 
-from labfleet.controllers.clusters import above, grown
+from labfleet.controllers.clusters import above
+from labfleet.decisions.run_use import grown
 from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.kernel import errors
 from labfleet.resources.amounts import Amounts

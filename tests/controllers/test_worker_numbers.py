@@ -39,6 +39,11 @@ def samples(w: World) -> Any:
     return w.process.contexts["worker-controller"].samples
 
 
+def of_w1(w: World) -> series.Owner:
+    """Whose series are w1's."""
+    return series.Owner("Worker", w.get_worker().metadata.uid)
+
+
 async def set_(w: World, section: str, **values: Any) -> None:
     """Change settings as people do."""
     await w.make("Settings", "fleet", {section: values})
@@ -190,15 +195,15 @@ def test_numbers_are_kept_by_the_minute_without_an_event_and_survive_a_restart()
             began = w.clock.now()
             await w.let_pass(HOUR / 2)
             assert await w.events("Worker", "w1") == before
-            rows = await w.store.series("default/w1", 60, began)
+            rows = await w.store.series(of_w1(w), 60, began)
             assert 28 <= len(rows) <= 31
-            assert series.unpack(rows[5].data)["cpu"].mean == 1.0
+            assert series.unpack("Worker", rows[5].data)["cpu"].mean == 1.0
             await w.start()
             await w.let_pass(HOUR / 4)
-            assert len(await w.store.series("default/w1", 60, began)) >= len(rows) + 13
-            hour = await w.store.series("default/w1", 3600, began - timedelta(hours=1))
-            assert sum(series.unpack(each.data)["cpu"].count for each in hour) >= 80
-            told = await reading.read(w.process.services, ADMIN, "w1", "default", metrics="cpu,sessions",
+            assert len(await w.store.series(of_w1(w), 60, began)) >= len(rows) + 13
+            hour = await w.store.series(of_w1(w), 3600, began - timedelta(hours=1))
+            assert sum(series.unpack("Worker", each.data)["cpu"].count for each in hour) >= 80
+            told = await reading.read(w.process.services, ADMIN, Worker, "w1", "default", metrics="cpu,sessions",
                                       since="1h", step=600)  # type: ignore[union-attr]  # fmt: skip
             assert told.step == 600
             assert told.metrics["cpu"].points[-1].mean == 1.0
@@ -213,17 +218,18 @@ def test_series_go_with_their_worker() -> None:
         async with world() as w:
             await up(w)
             await w.let_pass(180)
-            assert await w.store.series_workers() == ("default/w1",)
-            other = (await w.store.series("default/w1", 60, w.clock.now() - timedelta(hours=1)))[0]
-            await w.store.merge_series([SeriesRow("default/ghost", 60, other.at, other.data)])
+            assert await w.store.series_owners() == (of_w1(w),)
+            other = (await w.store.series(of_w1(w), 60, w.clock.now() - timedelta(hours=1)))[0]
+            ghost = series.Owner("Worker", "of nobody")
+            await w.store.merge_series([SeriesRow(ghost, 60, other.at, other.data)])
             assert w.process is not None
             await w.process.reconcile("series", KEY)
             await w.let_pass(700)
-            assert await w.store.series_workers() == ("default/w1",)
+            assert await w.store.series_owners() == (of_w1(w),)
             await w.delete("Worker", "w1")
             await w.until(lambda: w.cache.get(Worker, "w1", "default") is None)
-            await w.let_pass(60)
-            assert await w.store.series_workers() == ()
+            await w.let_pass(700)
+            assert await w.store.series_owners() == ()
             assert samples(w).workers() == ()
 
     play(story)
@@ -245,7 +251,7 @@ def test_a_store_in_trouble_costs_no_number() -> None:
             await w.let_pass(150)
             w.store.merge_series = real  # type: ignore[method-assign]
             await w.let_pass(240)
-            assert len(await w.store.series("default/w1", 60, began)) >= 5
+            assert len(await w.store.series(of_w1(w), 60, began)) >= 5
 
     play(story)
 

@@ -378,6 +378,19 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in ("cluster", "duration_seconds", "owner", "params")
     }
     | {
+        f"/{place}": "clusters and runs have series too, and a list of what they use now"
+        for place in (
+            "components/schemas/Series/properties/kind",
+            "components/schemas/Series/properties/name",
+            "components/schemas/Usage",
+            "components/schemas/UsageList",
+            "paths/~api~v1~clusters~{name}~series",
+            "paths/~api~v1~fleet~clusters~usage",
+            "paths/~api~v1~fleet~simulations~usage",
+            "paths/~api~v1~simulations~{name}~series",
+        )
+    }
+    | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (
             "AwsSettings/properties/kind",

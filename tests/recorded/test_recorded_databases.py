@@ -215,7 +215,9 @@ async def series_are_read(life: second_life.Life, dump: str) -> None:
         if worker.name in kept:
             name = worker.name
             read = await life.verb(
-                lambda parts, name=name: series.read(parts, ADMIN, name, "default", since="6h")
+                lambda parts, name=name: series.read(
+                    parts, ADMIN, Worker, name, "default", since="6h"
+                )
             )
             points = {each.at for metric in read.metrics.values() for each in metric.points}
             assert kept[name] <= len(points) <= kept[name] + 2

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "events",
         "Show what happened to an object, by whom and why.",
     ),
-    "top": ("labfleet.cli.commands.top", "top", "Show what workers use, now or over time."),
+    "top": ("labfleet.cli.commands.top", "top", "Show what workers, clusters or runs use."),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
     "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a worker."),

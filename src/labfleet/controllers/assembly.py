@@ -71,6 +71,7 @@ class ControllerStore(
     stores.EventLog,
     stores.PortStore,
     stores.SeriesStore,
+    stores.SampleStore,
     stores.HistoryStore,
     stores.UpkeepStore,
     Protocol,
@@ -166,7 +167,7 @@ class Assembly:
         """Return the controller that looks at what clusters really use."""
         cache = context.cache
         look = ClusterController(
-            context, self.services, viewer=self.viewer, meter=self.meter
+            context, self.services, self.store, viewer=self.viewer, meter=self.meter
         ).reconcile
         made = self._controller(context, "cluster", look, 4)
         made.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Cluster)])

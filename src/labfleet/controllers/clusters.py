@@ -1,25 +1,28 @@
 """Looks at what clusters have and use: nodes, pods of runs, figures, and whether they are known.
 
-One look is one record at most, and one for each run of which there is something new: a run's use is
-recorded when a peak has grown by a twentieth, so that it writes some dozen times at most, however
-often it is measured. What cannot be had is unknown, never 0, and after a while the cluster is in
-safe mode.
+One look is one record at most, and one for each run of which there is something new. What a run has
+used is recorded when a peak has grown by a twentieth, and when a mean, median or 95 % has moved by
+that much and the run was looked at a quarter more often than at the last record: a run writes some
+dozens of times at most, however long it is measured. What cannot be had is unknown, never 0, and
+after a while the cluster is in safe mode.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
 import msgspec
 
+from labfleet.controllers.cluster_samples import ClusterSamples, Watched
 from labfleet.controllers.context import Context
-from labfleet.decisions import cluster_seen, safe_mode
+from labfleet.decisions import cluster_seen, run_use, safe_mode
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
+from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
 from labfleet.interfaces.cluster_view import ClusterView, ClusterViewer
 from labfleet.kernel import errors
@@ -41,7 +44,6 @@ SOON = 5.0
 """Likewise while nothing was heard of it yet: a process that begins shall not wait long."""
 LONGEST = 300.0
 """A look says nothing of what was longer ago than so many seconds: that time was not looked at."""
-GROWN = 1.05
 KEPT_EVERY = 900.0
 """Seconds looked at after which the share above the targets is recorded, changed or not."""
 ACTOR = "cluster-controller"
@@ -68,6 +70,7 @@ class ClusterController:
         self,
         context: Context,
         services: ServiceContext,
+        kept: stores.SeriesStore,
         *,
         viewer: ClusterViewer,
         meter: ClusterMeter,
@@ -76,14 +79,17 @@ class ClusterController:
         self._services = services
         self._viewer = viewer
         self._meter = meter
+        self._samples = ClusterSamples(context, kept)
         self._looked: dict[Key, datetime] = {}
         self._overload: dict[Key, Overload] = {}
         self._described: dict[Key, tuple[str, int]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Look at a cluster and record what has changed by it."""
+        await self._samples.write_due()
         cluster = self.context.cache.at(key)
         if not isinstance(cluster, Cluster) or cluster.deleting:
+            self._samples.forget(key)
             self._forget(key)
             return Done()
         described = (cluster.metadata.uid, cluster.metadata.generation)
@@ -116,7 +122,7 @@ class ClusterController:
     async def _look(self, cluster: Cluster) -> _Looked:
         """Return what can be had of a cluster now, and note what cannot."""
         view, usage = await asyncio.gather(
-            _had(self._viewer.view(cluster)), _had(self._meter.usage(cluster))
+            _had(self._viewer.view, cluster), _had(self._meter.usage, cluster)
         )
         watch, uid = self._services.watch, cluster.metadata.uid
         now = self.context.clock.monotonic()
@@ -151,7 +157,8 @@ class ClusterController:
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
         running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
         ours = [each for each in runs if each.name in running or each.metadata.uid in running]
-        measured = sum(1 for each in ours if each.metadata.uid in usage.runs)
+        found = {*usage.runs, *usage.now}
+        measured = sum(1 for each in ours if each.metadata.uid in found)
         return safe_mode.contradiction(
             load=usage.load, has=has, running=len(ours), measured=measured
         )
@@ -160,14 +167,32 @@ class ClusterController:
 
     async def _runs(self, cluster: Cluster, found: _Looked) -> None:
         """Record what is new of the live runs: what they have used so far, and their pods."""
-        for run in self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path):
+        runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        watched: Mapping[str, Watched] = {}
+        if found.usage is not None:
+            watched = await self._samples.watch(cluster, runs)
+            self._samples.take(cluster, found.usage, watched)
+        for run in runs:
             now = run
-            used = None if found.usage is None else found.usage.runs.get(run.metadata.uid)
-            if used is not None and grown(run.status.used, used):
-                status = msgspec.structs.replace(run.status, used={**run.status.used, **used})
-                now = await self.context.record(run, status=status, actor=ACTOR, reason="Measured")
-            if found.view is not None and isinstance(now, Simulation):
+            if found.usage is not None:
+                now = await self._used(run, found.usage, watched[run.metadata.uid])
+            if found.view is not None:
                 await self._follow(now, found.view)
+
+    async def _used(self, run: Simulation, usage: ClusterUsage, watched: Watched) -> Simulation:
+        """Record what a run has used so far, where it is worth it; return the run as it is now."""
+        uid = run.metadata.uid
+        told = usage.runs.get(uid, {})
+        if not told and uid not in usage.now:
+            return run
+        used = run_use.joined(told, watched.use.used(), run.status.used)
+        watched.looks += 1
+        if not worth_telling(run.status.used, used, watched):
+            return run
+        status = msgspec.structs.replace(run.status, used=dict(used))
+        stored = await self.context.record(run, status=status, actor=ACTOR, reason="Measured")
+        watched.recorded = watched.looks
+        return stored
 
     async def _follow(self, run: Simulation, view: ClusterView) -> None:
         if run.status.phase not in HOLDING:
@@ -256,10 +281,12 @@ class ClusterController:
         return now if worth(kept, now) else kept
 
 
-async def _had(asked: Awaitable[T]) -> T | errors.LabfleetError:
-    """Return what was asked for, or why it cannot be had."""
+async def _had(
+    ask: Callable[[Cluster], Awaitable[T]], cluster: Cluster
+) -> T | errors.LabfleetError:
+    """Return what is asked of a cluster, or why it cannot be had."""
     try:
-        return await asked
+        return await ask(cluster)
     except _NOT_NOW as problem:
         return problem
 
@@ -275,15 +302,10 @@ def above(cluster: Cluster, found: ClusterUsage) -> bool | None:
     return any(load > getattr(may, name) for name, load in known.items()) if known else None
 
 
-def grown(before: Mapping[str, Use], now: Mapping[str, Use]) -> bool:
-    """Tell whether any peak is new, or a twentieth more than what is recorded."""
-    for name, use in now.items():
-        old = before.get(name)
-        if use.peak is None:
-            continue
-        if old is None or old.peak is None or use.peak > max(old.peak * GROWN, old.peak + 1):
-            return True
-    return False
+def worth_telling(before: Mapping[str, Use], now: Mapping[str, Use], run: Watched) -> bool:
+    """Tell whether what a run has used is worth a record."""
+    longer = run.looks >= run.recorded * run_use.LONGER
+    return run_use.grown(before, now) or (longer and run_use.moved(before, now))
 
 
 def worth(before: Overload, now: Overload) -> bool:

@@ -1,15 +1,18 @@
 """Measurements over time: reads CloudWatch if enabled, and stores all numbers once a minute.
 
 The leading worker controller merges the samples in its memory into the store's ring buffers, one
-batch a minute; no event is appended. A crash loses one minute. Samples that another process gave
+batch a minute; no event is appended. A crash loses one minute. It also drops the series of every
+kind that are no longer wanted; those of clusters and runs are written by `cluster_samples`. Samples that another process gave
 (`engine.sample_exchange`) are merged when they were measured in this leader's term; older ones
 were merged by the leader before.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import vitals
@@ -19,12 +22,16 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.compute import MetricPoint
 from labfleet.kernel import errors
 from labfleet.resources import series
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
+from labfleet.resources.session import Session
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.telemetry import ProviderPoint
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import indices
 
 KEY = Key("Worker", "", "series")
+KIND = "Worker"
 EVERY = 60.0
 SWEEP_EVERY = 600.0
 PERIOD = 300
@@ -37,14 +44,20 @@ LOOK_BACK = timedelta(minutes=20)
 SAMPLES_READ = 20
 CHUNK = 500
 """Rows of one transaction: between two transactions, other commits can run."""
+BEHIND_SECONDS = 2.0
+"""Machine seconds that a sweep waits for the cache; when it is later, the next one sweeps."""
 
 Buckets = dict[tuple[int, datetime], dict[str, series.Spread]]
+
+
+class _Store(stores.SeriesStore, stores.SampleStore, stores.EventLog, Protocol):
+    """Where series lie, with the samples and the log's end."""
 
 
 class SeriesController:
     """Does this under one key."""
 
-    def __init__(self, context: Context, kept: stores.SeriesStore) -> None:
+    def __init__(self, context: Context, kept: _Store) -> None:
         self.context = context
         self._kept = kept
         self._taken: dict[Key, datetime] = {}
@@ -107,18 +120,15 @@ class SeriesController:
         taken: dict[Key, datetime] = {}
         metered: dict[Key, datetime] = {}
         for worker in self.context.samples.workers():
-            if self.context.cache.at(worker) is None:
+            found = self.context.cache.at(worker)
+            if found is None:
                 continue
             buckets: Buckets = {}
             for at, values in self._sampled(worker, taken):
-                _add(buckets, at, values)
+                series.add(buckets, KIND, at, values)
             for at, values in self._provided(worker, metered):
-                _add(buckets, at, values)
-            rows += [
-                stores.SeriesRow(worker.path, step, at, series.pack(bucket))
-                for (step, at), bucket in buckets.items()
-                if bucket
-            ]
+                series.add(buckets, KIND, at, values)
+            rows += rows_of(series.Owner(KIND, found.metadata.uid), buckets)
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
             await self._kept.merge_series(chunk)
@@ -150,24 +160,49 @@ class SeriesController:
                 yield point.at, vitals.of_point(point)
 
     async def _sweep(self) -> None:
-        """Drop series of removed workers, even those removed while there was no leader."""
-        there = frozenset(self.context.cache.keys(Worker))
-        paths = {each.path for each in there}
-        kept = await self._kept.series_workers()
-        gone = [path for path in kept if path not in paths]
+        """Drop what belongs to no object any more, and what is over for long enough."""
+        owners = await self._kept.series_owners()
+        workers = {row.worker for row in await self._kept.sample_times()}
+        # An owner may be newer than this cache: once the cache has the log's end, it is not.
+        head = await self._kept.head()
+        try:
+            async with asyncio.timeout(BEHIND_SECONDS):
+                await self.context.cache.reached(head.revision)
+        except TimeoutError:
+            return
+        gone = [each for each in owners if self._over(each)]
         if gone:
             await self._kept.drop_series(gone)
+        there = frozenset(self.context.cache.keys(Worker))
+        left = workers - {each.path for each in there}
+        if left:
+            await self._kept.drop_samples(sorted(left))
         for worker in [each for each in self._taken if each not in there]:
             del self._taken[worker]
         for worker in [each for each in self._metered if each not in there]:
             del self._metered[worker]
 
+    def _over(self, owner: series.Owner) -> bool:
+        """Tell whether an object is gone, or is a run or session that ended days ago."""
+        obj = self.context.cache.of_uid(KINDS[owner.kind].type, owner.uid)
+        if obj is None:
+            return True
+        days = timedelta(days=self.context.settings.now().monitoring.samples_days)
+        ended = None
+        if isinstance(obj, Simulation):
+            ended = obj.status.completed_at
+        elif isinstance(obj, Session):
+            ended = obj.status.ended_at
+        return ended is not None and ended + days <= self.context.clock.now()
 
-def _add(buckets: Buckets, at: datetime, values: Mapping[str, float | None]) -> None:
-    single = series.single(values)
-    for tier in series.TIERS:
-        place = (tier.step, series.bucket_start(at, tier.step))
-        buckets[place] = series.merged(buckets.get(place, {}), single)
+
+def rows_of(owner: series.Owner, buckets: Buckets) -> list[stores.SeriesRow]:
+    """Return an owner's buckets (step, start) as rows of the store."""
+    return [
+        stores.SeriesRow(owner, step, at, series.pack(owner.kind, bucket))
+        for (step, at), bucket in buckets.items()
+        if bucket
+    ]
 
 
 def _point(told: MetricPoint, period: int) -> ProviderPoint:

@@ -87,6 +87,7 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Time between two questions to CloudWatch.
     metrics_change_percent: By how much a number must move before the compatible stream tells it.
     instance_checks: Whether EC2's checks of instances are read.
+    samples_days: Days after its end for which a run's or session's samples are kept.
     """
 
     poll_interval_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 30
@@ -94,6 +95,7 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     metrics_change_percent: Percent = 5.0
     instance_checks: bool = True
+    samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
 
 
 class Idle(Record, frozen=True, kw_only=True):

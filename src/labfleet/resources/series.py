@@ -1,9 +1,10 @@
-"""Series: a worker's numbers over time, down-sampled into buckets and packed small.
+"""Series: an object's numbers over time, down-sampled into buckets and packed small.
 
-Three tiers: the last hours by the minute, days by ten minutes, weeks by the hour. Each tier is a
-ring of slots, so that a worker never has more rows than `ROWS`, however long it lives: a new
-bucket takes the place of the one that is a whole ring older. Pure; where the rows lie is the
-store's, who writes them the controllers'.
+They belong to an object by kind and uid, so that one made again under a name begins with none.
+Three tiers: the last hours by the minute, days by ten minutes, weeks by the hour; runs and
+sessions have the first alone. Each tier is a ring of slots, so that nobody ever has more rows
+than `rows_of` says, however long it lives: a new bucket takes the place of the one that is a
+whole ring older. Pure; where the rows lie is the store's, who writes them the controllers'.
 """
 
 from __future__ import annotations
@@ -16,21 +17,44 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-METRICS: dict[str, str] = {
-    "cpu": "percent",
-    "memory": "percent",
-    "disk": "percent",
+from labfleet.kernel import errors
+
+_RUN: dict[str, str] = {
+    "cpu": "millicores",
+    "memory": "MiB",
     "networkIn": "bytes/s",
     "networkOut": "bytes/s",
-    "nodes": "nodes",
-    "labs": "labs",
-    "sessions": "sessions",
-    "ec2Cpu": "percent",
+    "storage": "MiB",
+    "pods": "pods",
 }
-"""Name -> unit. `cpu` is CML's, `ec2Cpu` and the network CloudWatch's. The order is that of
-the packed form: new names are only ever added at the end."""
+METRICS: dict[str, dict[str, str]] = {
+    "Worker": {
+        "cpu": "percent",
+        "memory": "percent",
+        "disk": "percent",
+        "networkIn": "bytes/s",
+        "networkOut": "bytes/s",
+        "nodes": "nodes",
+        "labs": "labs",
+        "sessions": "sessions",
+        "ec2Cpu": "percent",
+    },
+    "Simulation": _RUN,
+    "Session": _RUN,
+    "Cluster": {**_RUN, "othersCpu": "millicores", "othersMemory": "MiB"},
+}
+"""Kind -> name -> unit. A worker's `cpu` is CML's, its `ec2Cpu` and network CloudWatch's; a
+cluster's `others` are what is not ours. The order is that of the packed form, for ever: new names
+are only ever added at the end of a kind, at most 16."""
 
-NAMES = tuple(METRICS)
+_NAMES = {kind: tuple(metrics) for kind, metrics in METRICS.items()}
+
+
+class Owner(NamedTuple):
+    """Whose series: an object's kind and uid."""
+
+    kind: str
+    uid: str
 
 
 class Tier(NamedTuple):
@@ -48,7 +72,28 @@ class Tier(NamedTuple):
 TIERS = (Tier(60, 360), Tier(600, 432), Tier(3600, 840))
 """1 minute for 6 hours, 10 minutes for 3 days, 1 hour for 35 days."""
 
-ROWS = sum(each.slots for each in TIERS)
+_MINUTES_ALONE = frozenset({"Simulation", "Session"})
+
+
+def metrics_of(kind: str) -> Mapping[str, str]:
+    """Return name -> unit of a kind's metrics; Invalid for a kind that has none."""
+    found = METRICS.get(kind)
+    if found is None:
+        known = ", ".join(METRICS)
+        raise errors.Invalid(
+            f"no series of {kind[:40]!r}: those with series are {known}", reason="NoSeries"
+        )
+    return found
+
+
+def tiers_of(kind: str) -> tuple[Tier, ...]:
+    """Return the tiers of a kind, the finest first."""
+    return TIERS[:1] if kind in _MINUTES_ALONE else TIERS
+
+
+def rows_of(kind: str) -> int:
+    """Return how many rows one object of a kind has at most."""
+    return sum(each.slots for each in tiers_of(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +124,13 @@ Bucket = Mapping[str, Spread]
 """Metric -> spread; a metric that nobody measured is absent, never 0."""
 
 
-def single(values: Mapping[str, float | None]) -> dict[str, Spread]:
+def single(kind: str, values: Mapping[str, float | None]) -> dict[str, Spread]:
     """Return the bucket of one measurement; what is unknown or no number stays out."""
+    names = METRICS[kind]
     return {
         name: Spread(1, value, value, value)
         for name, value in values.items()
-        if name in METRICS and value is not None and math.isfinite(value)
+        if name in names and value is not None and math.isfinite(value)
     }
 
 
@@ -95,6 +141,19 @@ def merged(one: Bucket, other: Bucket) -> dict[str, Spread]:
         known = found.get(name)
         found[name] = spread if known is None else known.joined(spread)
     return found
+
+
+def add(
+    buckets: dict[tuple[int, datetime], dict[str, Spread]],
+    kind: str,
+    at: datetime,
+    values: Mapping[str, float | None],
+) -> None:
+    """Merge one measurement into the buckets (step, start) of all of its kind's tiers."""
+    measured = single(kind, values)
+    for tier in tiers_of(kind) if measured else ():
+        place = (tier.step, bucket_start(at, tier.step))
+        buckets[place] = merged(buckets.get(place, {}), measured)
 
 
 def bucket_start(at: datetime, step: int) -> datetime:
@@ -116,12 +175,12 @@ _COUNT = 0xFFFF
 _WIDEST = 3.4e38
 
 
-def pack(bucket: Bucket) -> str:
-    """Return the text that is stored."""
+def pack(kind: str, bucket: Bucket) -> str:
+    """Return the text that is stored of a bucket of an object of this kind."""
     there = flat = 0
     named = [
         (place, spread)
-        for place, name in enumerate(NAMES)
+        for place, name in enumerate(_NAMES[kind])
         if (spread := bucket.get(name)) is not None
     ]
     numbers = _singles([n for _, each in named for n in (each.mean, each.low, each.high)])
@@ -142,14 +201,14 @@ def pack(bucket: Bucket) -> str:
     return base64.b64encode(struct.pack(shape, *values)).decode("ascii")
 
 
-def unpack(text: str) -> dict[str, Spread]:
-    """Return the bucket of a stored text; empty when it cannot be read."""
+def unpack(kind: str, text: str) -> dict[str, Spread]:
+    """Return the bucket of a kind's stored text; empty when it cannot be read."""
     found: dict[str, Spread] = {}
     try:
         raw = base64.b64decode(text, validate=True)
         there, flat = struct.unpack_from("<HH", raw)
         at = 4
-        for place, name in enumerate(NAMES):
+        for place, name in enumerate(_NAMES[kind]):
             if not there >> place & 1:
                 continue
             if flat >> place & 1:
@@ -176,9 +235,10 @@ def _singles(values: list[float]) -> tuple[float, ...]:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def tier_for(since: datetime, step: int | None, now: datetime) -> Tier:
-    """Return the finest tier that reaches back to `since` and is no finer than asked."""
-    able = [each for each in TIERS if now - since <= each.window] or [TIERS[-1]]
+def tier_for(kind: str, since: datetime, step: int | None, now: datetime) -> Tier:
+    """Return a kind's finest tier that reaches back to `since` and is no finer than asked."""
+    tiers = tiers_of(kind)
+    able = [each for each in tiers if now - since <= each.window] or [tiers[-1]]
     fit = [each for each in able if step is None or each.step <= step]
     if step is None:
         return able[0]

@@ -17,6 +17,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.history import KeptRun, RunKind
 from labfleet.resources.meta import Key
+from labfleet.resources.series import METRICS, Owner
 from labfleet.stores import history, rules, samples, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
@@ -204,18 +205,28 @@ class FleetStore:
         if rows:
             await self._write(partial(series.merge, self._sql, self._db.listed, rows))
 
-    async def series(self, worker: str, step: int, since: datetime) -> tuple[store.SeriesRow, ...]:
-        parameters = series.parameters(worker, step, since)
+    async def series(self, owner: Owner, step: int, since: datetime) -> tuple[store.SeriesRow, ...]:
+        parameters = series.parameters(owner, step, since)
         return series.read(
             await self._read(partial(self._db.rows, self._sql["series"], parameters))
         )
 
-    async def series_workers(self) -> tuple[str, ...]:
-        rows = await self._read(partial(self._db.rows, self._sql["series_workers"]))
-        return tuple(row[0] for row in rows)
+    async def series_at(
+        self, owners: Sequence[Owner], step: int, instants: Sequence[datetime]
+    ) -> tuple[store.SeriesRow, ...]:
+        places = series.places_at(self._db.listed, owners, step, instants)
+        rows = await self._read(partial(self._db.rows, self._sql["load_series"], places))
+        return series.read_at(rows, instants)
 
-    async def drop_series(self, workers: Sequence[str]) -> int:
-        return await self._write(partial(series.drop, self._sql, tuple(workers)))
+    async def series_owners(self) -> tuple[Owner, ...]:
+        sql, found = self._sql["series_owners"], list[Owner]()
+        for kind in METRICS:
+            rows = await self._read(partial(self._db.rows, sql, (kind, kind)))
+            found += [Owner(kind, row[0]) for row in rows]
+        return tuple(found)
+
+    async def drop_series(self, owners: Sequence[Owner]) -> int:
+        return await self._write(partial(series.drop, self._sql, tuple(owners)))
 
     async def put_samples(self, rows: Sequence[store.SampleRow]) -> None:
         samples.check(rows)
@@ -232,6 +243,9 @@ class FleetStore:
         return samples.read(
             await self._read(partial(self._db.rows, self._sql["samples"], parameters))
         )
+
+    async def drop_samples(self, workers: Sequence[str]) -> int:
+        return await self._write(partial(samples.drop, self._sql, tuple(workers)))
 
     # --- the history of past runs; only commits append to it --------------------------------------------
 

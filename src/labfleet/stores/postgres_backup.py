@@ -40,11 +40,13 @@ TABLES = {
     "leases": ("name", "holder", "token", "version"),
     "tokens": ("id", "hash", "role", "owner", "created", "expires", "revoked"),
     "replies": ("key", "digest", "reply", "until"),
-    "series": ("worker", "step", "slot", "at", "data"),
+    "series": ("kind", "uid", "step", "slot", "at", "data"),
     "samples": ("worker", "part", "at", "data"),
     "history": ("place", "kind", "uid", "namespace", "family", "owner", "kept_at", "doc"),
     "history_head": ("one", "rows", "place", "epoch"),
 }  # fmt: skip
+_EARLIER = {"series": {"worker"}}
+"""Columns of backups of older schemas, which are restored in their own."""
 _BYTES = {"doc", "reply"}
 _encode = msgspec.json.encode
 
@@ -171,7 +173,7 @@ def _head(file: BinaryIO, name: str) -> Head:
     except (msgspec.MsgspecError, UnicodeError) as error:
         message = f"{name} is no backup of a labfleet store on PostgreSQL"
         raise errors.Permanent(message, reason="NoBackup") from error
-    ours = {table: set(columns) for table, columns in TABLES.items()}
+    ours = {table: {*columns, *_EARLIER.get(table, ())} for table, columns in TABLES.items()}
     fits = all(set(columns) <= ours.get(table, set()) for table, columns in head.tables.items())
     if head.format != FORMAT or head.version != 1 or not head.migrations or not fits:
         message = f"{name} is of another format than labfleet's first"

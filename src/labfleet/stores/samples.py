@@ -6,7 +6,7 @@ over a new one; readers compare the times, and the next measurement mends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -43,3 +43,8 @@ def read_times(rows: Rows) -> tuple[SampleTime, ...]:
 def read(rows: Rows) -> tuple[SampleRow, ...]:
     """Return the rows of the statement `samples`."""
     return tuple(SampleRow(worker, part, from_micros(at), data) for worker, part, at, data in rows)
+
+
+def drop(sql: dict[str, str], workers: Iterable[str], run: Run) -> int:
+    """Drop the rows of these workers; return how many went."""
+    return sum(len(run(sql["drop_samples"], (worker,))) for worker in workers)

@@ -25,7 +25,8 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import overview, values, words
+from labfleet.web import charts, overview, values, words
+from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.values import Cell
 
@@ -58,6 +59,7 @@ class Detail:
     sessions: Table | None
     events: tuple[RecentEvent, ...]
     times: Mapping[str, Cell]
+    used: Used | None = None
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
 
@@ -108,6 +110,7 @@ async def detail(
         times={} if found is None else {
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
+        used=await charts.of(services, obj),
         other=other,
     )  # fmt: skip
 

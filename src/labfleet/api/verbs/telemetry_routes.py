@@ -1,4 +1,4 @@
-"""Routes of telemetry: newest numbers and series of one worker or all, alerts, leaders."""
+"""Routes of telemetry: newest numbers and series of one object or all, alerts, leaders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from litestar.params import QueryParameter
 from labfleet.api.core.route import Name, Routes
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
+from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Record
+from labfleet.resources.simulation import Simulation
+from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import leaders, series, telemetry
+from labfleet.service.reads import leaders, series, telemetry, usage
 
 Metrics = Annotated[
     str, QueryParameter(name="metric", description="Names with commas; all without.")
@@ -44,6 +47,17 @@ class AlertList(Record, frozen=True, kw_only=True):
     left_out: int = 0
 
 
+class UsageList(Record, frozen=True, kw_only=True):
+    """What each uses now, the busiest first; and how many more there are.
+
+    items: One entry for each cluster or live run.
+    left_out: How many are left out of the list.
+    """
+
+    items: tuple[usage.Usage, ...]
+    left_out: int = 0
+
+
 class LeaderList(Record, frozen=True, kw_only=True):
     """Which process leads each role.
 
@@ -73,7 +87,7 @@ def routes(services: ServiceContext) -> Routes:
     ) -> series.Series:
         """Return a worker's numbers over time: least, mean and greatest of each step."""
         return await series.read(
-            services, who, name, namespace, metrics=metric, since=since, step=step
+            services, who, Worker, name, namespace, metrics=metric, since=since, step=step
         )
 
     @made.get("/api/v1/fleet/vitals", "Every worker's newest numbers", needs=needs)
@@ -106,4 +120,62 @@ def routes(services: ServiceContext) -> Routes:
         """Return the newest measurements, each with source and age; null is not known."""
         return await telemetry.newest(services, who, name, namespace)
 
+    _series_of_others(services, made)
     return made
+
+
+def _series_of_others(services: ServiceContext, made: Routes) -> None:
+    """Add the same of clusters and runs."""
+
+    @made.get(
+        "/api/v1/clusters/{name:str}/series", "A cluster's numbers over time, down-sampled",
+        needs=("read", "Cluster"),
+    )  # fmt: skip
+    async def get_cluster_series(
+        who: Caller,
+        name: Name,
+        namespace: Namespace = "default",
+        *,
+        metric: Metrics = "",
+        since: Since = "",
+        step: Step = None,
+    ) -> series.Series:
+        """Return what a cluster used over time: least, mean and greatest of each step."""
+        return await series.read(
+            services, who, Cluster, name, namespace, metrics=metric, since=since, step=step
+        )
+
+    @made.get(
+        "/api/v1/simulations/{name:str}/series", "A run's numbers over time, by the minute",
+        needs=("read", "Simulation"),
+    )  # fmt: skip
+    async def get_simulation_series(
+        who: Caller,
+        name: Name,
+        namespace: Namespace = "default",
+        *,
+        metric: Metrics = "",
+        since: Since = "",
+        step: Step = None,
+    ) -> series.Series:
+        """Return what a run's own pods used: its last six hours, kept some days after its end."""
+        return await series.read(
+            services, who, Simulation, name, namespace, metrics=metric, since=since, step=step
+        )
+
+    @made.get(
+        "/api/v1/fleet/clusters/usage", "What every cluster uses now", needs=("read", "Cluster")
+    )
+    async def list_cluster_usage(who: Caller) -> UsageList:
+        """Return what each cluster uses now, the busiest first; unmeasured numbers are absent."""
+        items, left_out = await usage.clusters(services, who)
+        return UsageList(items=items, left_out=left_out)
+
+    @made.get(
+        "/api/v1/fleet/simulations/usage", "What every live run uses now",
+        needs=("read", "Simulation"),
+    )  # fmt: skip
+    async def list_simulation_usage(who: Caller) -> UsageList:
+        """Return what each live run uses now, the busiest first; unmeasured numbers are absent."""
+        items, left_out = await usage.simulations(services, who)
+        return UsageList(items=items, left_out=left_out)

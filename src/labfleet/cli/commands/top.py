@@ -1,4 +1,4 @@
-"""`top`: what workers use now, and one worker's numbers over time as small curves.
+"""`top`: what workers, clusters or runs use now, and one's numbers over time as small curves.
 
 Curves are drawn on a terminal and left out elsewhere; the same numbers are in every format.
 """
@@ -15,40 +15,46 @@ from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
+from labfleet.resources import kinds
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
+MEASURED = ("Worker", "Cluster", "Simulation")
 SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "networkOut", "ec2Cpu")
 
 
-@click.command("top", short_help="Show what workers use, now or over time.")
-@click.argument("args", nargs=-1, metavar="[worker [NAME]]",
+@click.command("top", short_help="Show what workers, clusters or runs use.")
+@click.argument("args", nargs=-1, metavar="[workers|clusters|simulations [NAME]]",
                 shell_complete=completing.kind_or_name)  # fmt: skip
 @click.option(
     "--since",
-    default="6h",
+    default=None,
     metavar="DURATION|INSTANT",
-    show_default=True,
-    help="How far back a worker's curves go: 90m, 6h, 3d, or an instant.",
+    help="How far back curves go: 90m, 6h, 3d, or an instant. Default: 6h, of a run its beginning.",
 )
-@click.option("--metric", default="", help="Only these, with commas: cpu,memory,disk.")
+@click.option("--metric", default="", help="Only these, with commas: cpu,memory.")
 @click.option("--step", type=int, default=None, help="Seconds of a point; no finer.")
 @connected
-def top(call: Call, *, args: tuple[str, ...], since: str, metric: str, step: int | None) -> int:
-    """Show what all workers use now, or one worker's numbers over time."""
-    name = _name(args)
+def top(
+    call: Call, *, args: tuple[str, ...], since: str | None, metric: str, step: int | None
+) -> int:
+    """Show what all workers, clusters or live runs use now, or one's numbers over time."""
+    kind, name = _meant(args)
     if name is None:
-        return _all(call)
-    begin = clock.format_instant(calls.since(since, "--since", call.now()))
+        return _all(call) if kind.name == "Worker" else _usage(call, kind)
+    back = since or ("" if kind.name == "Simulation" else "6h")
+    begin = clock.format_instant(calls.since(back, "--since", call.now())) if back else None
     answer = call.api.get(
-        f"/api/v1/workers/{quote(name, safe='')}/series",
+        f"/api/v1/{kind.plural}/{quote(name, safe='')}/series",
         namespace=call.settings.namespace, since=begin, metric=metric, step=step,
     )  # fmt: skip
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
         return exits.OK
     metrics = answer.get("metrics") or {}
-    rows = [_row(call, each, metrics[each], answer) for each in SHOWN if each in metrics]
+    shown = [each for each in SHOWN if each in metrics]
+    shown += [each for each in metrics if each not in shown]
+    rows = [_row(call, each, metrics[each], answer) for each in shown]
     titles = ["METRIC", "NOW", "MIN", "MEAN", "MAX", "UNIT", "POINTS"]
     curves = call.environment.terminal_out() and call.out.format != "csv"
     call.out.table(
@@ -58,14 +64,80 @@ def top(call: Call, *, args: tuple[str, ...], since: str, metric: str, step: int
     return exits.OK
 
 
-def _name(args: Sequence[str]) -> str | None:
-    """Return the worker asked for; None for all. `top worker`, `top workers` mean all too."""
-    if not args or (len(args) == 1 and args[0] in {"worker", "workers"}):
-        return None
-    wanted = targets.parse(tuple(args))
-    if len(wanted) != 1 or wanted[0].kind.name != "Worker":
-        raise exits.usage("top shows workers", "Say labfleet top, or labfleet top worker NAME.")
-    return str(wanted[0].name)
+def _meant(args: Sequence[str]) -> tuple[kinds.Kind, str | None]:
+    """Return the kind and the name asked for; no name means all, no kind workers."""
+    if not args:
+        return kinds.KINDS["Worker"], None
+    if len(args) == 1 and "/" not in args[0]:
+        kind, name = targets.kind_of(args[0]), None
+    else:
+        wanted = targets.parse(tuple(args))
+        kind, name = wanted[0].kind, str(wanted[0].name)
+        if len(wanted) != 1:
+            raise exits.usage(
+                "top shows one of them over time", f"Say labfleet top {args[0]} NAME."
+            )
+    if kind.name not in MEASURED:
+        hint = "Say labfleet top, labfleet top worker NAME, or the same of clusters, simulations."
+        raise exits.usage("top shows workers, clusters and simulations", hint)
+    return kind, name
+
+
+def _usage(call: Call, kind: kinds.Kind) -> int:
+    """Show what all clusters or all live runs use now; `-` is what nobody measured."""
+    answer = call.api.get(f"/api/v1/fleet/{kind.plural}/usage")
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answer, "")
+        return exits.OK
+    plain, run = call.out.format == "csv", kind.name == "Simulation"
+    rows = []
+    for each in answer.get("items") or []:
+        numbers, name = each.get("numbers") or {}, output.label(each["namespace"], each["name"])
+        rows.append([
+            name,
+            str(each.get("cluster")) if run else str(each.get("runs")),
+            _amount(numbers.get("cpu"), "cpuMilli", plain=plain),
+            _percent(each, "cpu", "cpuMilli"),
+            _amount(numbers.get("memory"), "memoryMib", plain=plain),
+            _percent(each, "memory", "memoryMib"),
+            _rate(numbers.get("networkIn"), plain=plain),
+            _rate(numbers.get("networkOut"), plain=plain),
+            "-" if numbers.get("pods") is None else f"{numbers['pods']:.0f}",
+            call.out.age(each.get("minute")),
+        ])  # fmt: skip
+    first = ["RUN", "CLUSTER"] if run else ["CLUSTER", "RUNS"]
+    titles = ["CPU", "CPU%", "MEMORY", "MEM%", "IN/S", "OUT/S", "PODS", "AGE"]
+    call.out.table([*first, *titles], rows)
+    call.out.left_out(answer, kind.plural)
+    return exits.OK
+
+
+def _amount(value: float | None, field: str, *, plain: bool) -> str:
+    if value is None:
+        return "-"
+    if field == "cpuMilli":
+        return f"{value:.0f}" if plain else f"{value / 1000:.2f}"
+    return f"{value:.0f}" if plain else human_units.memory(round(value))
+
+
+def _percent(each: dict[str, Any], metric: str, field: str) -> str:
+    """Return the share of a cluster's target, or of what a run was given."""
+    value = (each.get("numbers") or {}).get(metric)
+    whole = (each.get("shareOf") or {}).get(field)
+    return "-" if value is None or not whole else f"{100 * value / whole:.0f}"
+
+
+def _rate(value: float | None, *, plain: bool) -> str:
+    """Return bytes a second, as `1.2M`; the whole number for programs."""
+    if value is None:
+        return "-"
+    if plain:
+        return f"{value:.0f}"
+    for unit in ("", "k", "M"):
+        if value < 999.5:
+            return f"{value:.3g}{unit}"
+        value /= 1000
+    return f"{value:.3g}G"
 
 
 def _all(call: Call) -> int:

@@ -26,6 +26,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "top": (
         "labfleet top",
         "labfleet top worker w-1 --since 3d --metric cpu,memory",
+        "labfleet top clusters",
+        "labfleet top simulation sim-1",
     ),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),

@@ -37,11 +37,15 @@ class WorkerController:
     """Reconciles workers; `inventory` is shared with the garbage controller."""
 
     def __init__(
-        self, context: Context, inventory: Inventory, series: stores.SeriesStore, idle: IdleFindings
+        self,
+        context: Context,
+        inventory: Inventory,
+        samples: stores.SampleStore,
+        idle: IdleFindings,
     ) -> None:
         self.context = context
         self._idle = idle
-        self._series = series
+        self._samples = samples
         launcher, tagger = Launcher(context), Tagger(context, inventory)
         self._calls = Calls(context, launcher, Actions(context, inventory, tagger))
         self._look = WorkerObserver(context, inventory, launcher, tagger, StrayLabs(context))
@@ -66,7 +70,7 @@ class WorkerController:
         self._look.forget(key)
         await self.context.hosts.forget(key.label)
         self.context.samples.forget(key)
-        await self._series.drop_series([key.path])
+        await self._samples.drop_samples([key.path])  # its series are swept: they go by uid
 
     async def _step(self, worker: Worker) -> Done | Again | None:
         """Observe, decide, record and perhaps call; None when a call was made."""

@@ -30,7 +30,7 @@ class SampleRow:
 
 
 class SampleStore(Protocol):
-    """Keeps one row for each worker and part. They go with `SeriesStore.drop_series`."""
+    """Keeps one row for each worker and part."""
 
     async def put_samples(self, rows: Sequence[SampleRow]) -> None:
         """Replace the rows of these workers and parts, at most `SAMPLES_LIMIT`, in one batch."""
@@ -42,4 +42,8 @@ class SampleStore(Protocol):
 
     async def samples(self, workers: Sequence[str]) -> tuple[SampleRow, ...]:
         """Return the rows of these workers, in the order of their names."""
+        ...
+
+    async def drop_samples(self, workers: Sequence[str]) -> int:
+        """Drop the rows of these workers; return how many went."""
         ...

@@ -1,4 +1,4 @@
-"""Time series of workers, in rings of buckets. They append no event."""
+"""Time series of objects, in rings of buckets. They append no event."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from labfleet.resources.series import Owner
+
 SERIES_LIMIT = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesRow:
-    """One bucket of a worker's (`Key.path`) numbers: of `step` seconds, from `at` on.
+    """One bucket of an object's numbers: of `step` seconds, from `at` on.
 
     `data` is the packed form of `resources.series`, whose tiers say how many are kept.
     """
 
-    worker: str
+    owner: Owner
     step: int
     at: datetime
     data: str
 
 
 class SeriesStore(Protocol):
-    """Keeps the buckets of each worker and step."""
+    """Keeps the buckets of each owner (kind and uid of an object) and step."""
 
     async def merge_series(self, rows: Sequence[SeriesRow]) -> None:
         """Merge buckets into the stored ones of the same instants, at most `SERIES_LIMIT`.
@@ -34,14 +36,23 @@ class SeriesStore(Protocol):
         """
         ...
 
-    async def series(self, worker: str, step: int, since: datetime) -> tuple[SeriesRow, ...]:
-        """Return a worker's buckets of this step that begin at `since` or later, oldest first."""
+    async def series(self, owner: Owner, step: int, since: datetime) -> tuple[SeriesRow, ...]:
+        """Return an owner's buckets of this step that begin at `since` or later, oldest first."""
         ...
 
-    async def series_workers(self) -> tuple[str, ...]:
-        """Return the workers that have series or a newest sample, each as `Key.path`."""
+    async def series_at(
+        self, owners: Sequence[Owner], step: int, instants: Sequence[datetime]
+    ) -> tuple[SeriesRow, ...]:
+        """Return these owners' buckets that begin at these instants, in no promised order.
+
+        At most `SERIES_LIMIT` owners times instants; as many rows are looked up and no others.
+        """
         ...
 
-    async def drop_series(self, workers: Sequence[str]) -> int:
-        """Drop all buckets and newest samples of these workers; return how many rows went."""
+    async def series_owners(self) -> tuple[Owner, ...]:
+        """Return the owners that have buckets, kind by kind."""
+        ...
+
+    async def drop_series(self, owners: Sequence[Owner]) -> int:
+        """Drop all buckets of these owners; return how many rows went."""
         ...

@@ -35,7 +35,7 @@ from labfleet.service.core.access import Role
 from labfleet.service.core.asked_runs import Asked
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import indices, past_runs
+from labfleet.service.kinds import indices, past_runs, run_samples
 from labfleet.service.kinds import queue as queue_rules
 from labfleet.service.kinds.admitted import with_status
 from labfleet.service.verbs.drafting import named
@@ -459,6 +459,7 @@ async def ended(
             completed_at=status.completed_at if late else services.clock.now(),
             take_up_by=None,
             lease_until=None,
+            used=await run_samples.at_end(services, old),
             observed=dict(observed or {}),
             reported=reported,
             note=note or status.note,

@@ -299,36 +299,35 @@ SELECT pg_notify('labfleet_log', %s);
 -- Series: a batch is a list of texts, each a JSON array, so both databases take the same.
 
 -- name: load_series
--- What lies in the slots of a batch now: [worker, step, slot].
-SELECT s.worker, s.step, s.slot, s.at, s.data
+-- What lies in the slots of a batch now: [kind, uid, step, slot].
+SELECT s.kind, s.uid, s.step, s.slot, s.at, s.data
 FROM unnest(%s::text[]) AS r CROSS JOIN LATERAL (SELECT r::jsonb AS row) AS j
-JOIN series AS s ON s.worker = j.row ->> 0 AND s.step = (j.row ->> 1)::bigint
- AND s.slot = (j.row ->> 2)::bigint;
+JOIN series AS s ON s.kind = j.row ->> 0 AND s.uid = j.row ->> 1
+ AND s.step = (j.row ->> 2)::bigint AND s.slot = (j.row ->> 3)::bigint;
 
 -- name: save_series
-INSERT INTO series (worker, step, slot, at, data)
-SELECT j.row ->> 0, (j.row ->> 1)::bigint, (j.row ->> 2)::bigint, (j.row ->> 3)::bigint,
-       j.row ->> 4
+INSERT INTO series (kind, uid, step, slot, at, data)
+SELECT j.row ->> 0, j.row ->> 1, (j.row ->> 2)::bigint, (j.row ->> 3)::bigint,
+       (j.row ->> 4)::bigint, j.row ->> 5
 FROM unnest(%s::text[]) AS r CROSS JOIN LATERAL (SELECT r::jsonb AS row) AS j
-ON CONFLICT (worker, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
+ON CONFLICT (kind, uid, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
 
 -- name: series
-SELECT worker, step, at, data FROM series
-WHERE worker = %s AND step = %s AND at >= %s ORDER BY at;
+SELECT kind, uid, step, at, data FROM series
+WHERE kind = %s AND uid = %s AND step = %s AND at >= %s ORDER BY at;
 
--- name: series_workers
--- From one name to the next: the rows between are not read.
-WITH RECURSIVE names (worker) AS (
-    SELECT min(worker) FROM series
+-- name: series_owners
+-- From one uid of a kind to the next: the rows between are not read.
+WITH RECURSIVE uids (uid) AS (
+    SELECT min(uid) FROM series WHERE kind = %s
     UNION ALL
-    SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
-    FROM names AS n WHERE n.worker IS NOT NULL
+    SELECT (SELECT min(s.uid) FROM series AS s WHERE s.kind = %s AND s.uid > n.uid)
+    FROM uids AS n WHERE n.uid IS NOT NULL
 )
-SELECT worker FROM names WHERE worker IS NOT NULL
-UNION SELECT worker FROM samples ORDER BY worker;
+SELECT uid FROM uids WHERE uid IS NOT NULL ORDER BY uid;
 
 -- name: drop_series
-DELETE FROM series WHERE worker = %s RETURNING 1;
+DELETE FROM series WHERE kind = %s AND uid = %s RETURNING 1;
 
 -- Samples: a batch is a list of texts as for series.
 

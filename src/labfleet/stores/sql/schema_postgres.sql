@@ -116,17 +116,18 @@ CREATE TABLE replies (
 );
 CREATE INDEX replies_by_end ON replies (until);
 
--- Workers' numbers over time, in rings: `slot` is the place of the bucket that begins at `at`
--- (microseconds) in the ring of its step (seconds), so a worker's rows are bounded by the key.
--- `data` is the packed form of resources/series. No event is appended for any of it. Pages keep
+-- Numbers over time of objects by kind and uid, in rings: `slot` is the place of the bucket that
+-- begins at `at` (microseconds) in the ring of its step (seconds), so an object's rows are bounded
+-- by the key. `data` is the packed form of resources/series. No event is appended for any of it. Pages keep
 -- room so that a slot that is used again is rewritten in place, without touching the index.
 CREATE TABLE series (
-    worker text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    uid text COLLATE "C" NOT NULL,
     step bigint NOT NULL,
     slot bigint NOT NULL,
     at bigint NOT NULL,
     data text COLLATE "C" NOT NULL,
-    PRIMARY KEY (worker, step, slot)
+    PRIMARY KEY (kind, uid, step, slot)
 ) WITH (fillfactor = 80);
 
 -- What was last measured of each part of each worker, for the processes that do not measure: one

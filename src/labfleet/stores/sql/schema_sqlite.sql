@@ -113,16 +113,17 @@ CREATE TABLE replies (
 ) STRICT;
 CREATE INDEX replies_by_end ON replies (until);
 
--- Workers' numbers over time, in rings: `slot` is the place of the bucket that begins at `at`
--- (microseconds) in the ring of its step (seconds), so a worker's rows are bounded by the key.
--- `data` is the packed form of resources/series. No event is appended for any of it.
+-- Numbers over time of objects by kind and uid, in rings: `slot` is the place of the bucket that
+-- begins at `at` (microseconds) in the ring of its step (seconds), so an object's rows are bounded
+-- by the key. `data` is the packed form of resources/series. No event is appended for any of it.
 CREATE TABLE series (
-    worker TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    uid TEXT NOT NULL,
     step INTEGER NOT NULL,
     slot INTEGER NOT NULL,
     at INTEGER NOT NULL,
     data TEXT NOT NULL,
-    PRIMARY KEY (worker, step, slot)
+    PRIMARY KEY (kind, uid, step, slot)
 ) STRICT, WITHOUT ROWID;
 
 -- What was last measured of each part of each worker, for the processes that do not measure: one

@@ -286,38 +286,38 @@ SET digest = excluded.digest, reply = excluded.reply, until = excluded.until;
 -- Series: a batch is a list of texts, each a JSON array, so both databases take the same.
 
 -- name: load_series
--- What lies in the slots of a batch now: [worker, step, slot].
-SELECT s.worker, s.step, s.slot, s.at, s.data
+-- What lies in the slots of a batch now: [kind, uid, step, slot].
+SELECT s.kind, s.uid, s.step, s.slot, s.at, s.data
 FROM json_each(?) AS j CROSS JOIN series AS s
-WHERE s.worker = json_extract(j.value, '$[0]')
-  AND s.step = json_extract(j.value, '$[1]')
-  AND s.slot = json_extract(j.value, '$[2]');
+WHERE s.kind = json_extract(j.value, '$[0]')
+  AND s.uid = json_extract(j.value, '$[1]')
+  AND s.step = json_extract(j.value, '$[2]')
+  AND s.slot = json_extract(j.value, '$[3]');
 
 -- name: save_series
-INSERT INTO series (worker, step, slot, at, data)
+INSERT INTO series (kind, uid, step, slot, at, data)
 SELECT json_extract(j.value, '$[0]'), json_extract(j.value, '$[1]'),
        json_extract(j.value, '$[2]'), json_extract(j.value, '$[3]'),
-       json_extract(j.value, '$[4]')
+       json_extract(j.value, '$[4]'), json_extract(j.value, '$[5]')
 FROM json_each(?) AS j WHERE TRUE
-ON CONFLICT (worker, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
+ON CONFLICT (kind, uid, step, slot) DO UPDATE SET at = excluded.at, data = excluded.data;
 
 -- name: series
-SELECT worker, step, at, data FROM series
-WHERE worker = ? AND step = ? AND at >= ? ORDER BY at;
+SELECT kind, uid, step, at, data FROM series
+WHERE kind = ? AND uid = ? AND step = ? AND at >= ? ORDER BY at;
 
--- name: series_workers
--- From one name to the next: the rows between are not read.
-WITH RECURSIVE names (worker) AS (
-    SELECT min(worker) FROM series
+-- name: series_owners
+-- From one uid of a kind to the next: the rows between are not read.
+WITH RECURSIVE uids (uid) AS (
+    SELECT min(uid) FROM series WHERE kind = ?
     UNION ALL
-    SELECT (SELECT min(s.worker) FROM series AS s WHERE s.worker > n.worker)
-    FROM names AS n WHERE n.worker IS NOT NULL
+    SELECT (SELECT min(s.uid) FROM series AS s WHERE s.kind = ? AND s.uid > n.uid)
+    FROM uids AS n WHERE n.uid IS NOT NULL
 )
-SELECT worker FROM names WHERE worker IS NOT NULL
-UNION SELECT worker FROM samples ORDER BY worker;
+SELECT uid FROM uids WHERE uid IS NOT NULL ORDER BY uid;
 
 -- name: drop_series
-DELETE FROM series WHERE worker = ? RETURNING 1;
+DELETE FROM series WHERE kind = ? AND uid = ? RETURNING 1;
 
 -- Samples: a batch is a list of texts as for series.
 
