@@ -116,6 +116,12 @@ def test_silent_metrics_deny_and_their_return_admits() -> None:
             assert waits.status.phase == "QUEUED"
             await w.let_pass(300)
             assert of(w, waits).status.phase == "QUEUED"
+            assert w.process is not None
+            told = await explain.explain(
+                w.process.services, ADMIN, KINDS["Simulation"], waits.name, "default"
+            )
+            said = "new figures of cluster c1, which is in safe mode (place 1 in its queue)"
+            assert told.waiting_for == (said,)
             assert of(w, runs).status.phase == "APPROVED"
             seen.unmeasured = False
             await w.until(lambda: of(w, waits).status.phase == "APPROVED")

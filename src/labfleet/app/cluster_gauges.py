@@ -13,7 +13,7 @@ from labfleet.resources.cluster import Cluster, as_seen, capacity_of
 from labfleet.resources.decision import Decision
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
-from labfleet.service.kinds.cluster import mode_of
+from labfleet.service.kinds.cluster_mode import mode_of
 
 RESOURCES = {"cpu": ("cpu_milli", 1000.0), "memory": ("memory_mib", 1024.0**-2),
              "network": ("network_kbps", 1e-3)}  # fmt: skip

@@ -20,11 +20,12 @@ from labfleet.decisions.admission.targets import targets
 from labfleet.kernel import errors
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.cluster import Cluster, as_seen
+from labfleet.resources.cluster import Cluster, as_seen, capacity_of, others_of
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
 from labfleet.service.kinds import indices
+from labfleet.service.kinds.cluster_mode import mode_of
 
 PACE_SECONDS = 0.25
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -162,8 +163,10 @@ def _cluster(each: Cluster, active: list[Simulation]) -> dict[str, Any]:
     return {
         "cluster": each.name,
         "namespace": each.namespace,
-        "capacity": each.spec.capacity,
+        "capacity": capacity_of(each),
         "target": targets(as_seen(each)),
+        "others": others_of(each),
+        "mode": mode_of(each),
         "reserved": _reserved(active),
     }
 

@@ -9,21 +9,14 @@ import msgspec
 from labfleet.decisions import ledger, wording
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
-from labfleet.resources.cluster import Cluster, Mode, capacity_of
+from labfleet.resources.cluster import Cluster, capacity_of
 from labfleet.resources.cluster_access import WhenBlind
 from labfleet.resources.cluster_conditions import ClusterCondition
 from labfleet.service.core.explanation import Explanation, made
 from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, machine_rules
-
-
-def mode_of(cluster: Cluster) -> Mode:
-    """Return how a cluster is decided on, by what was recorded of its figures."""
-    if not cluster.spec.metrics:
-        return "unmeasured"
-    found = conditions.find(cluster.status.conditions, ClusterCondition.SAFE_MODE)
-    return "measured" if found is not None and found.status == "False" else "safe"
+from labfleet.service.kinds.cluster_mode import mode_of
 
 
 def _shown(services: ServiceContext, cluster: Cluster) -> Cluster:

@@ -18,11 +18,12 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, vector
-from labfleet.resources.cluster import Cluster, as_seen
+from labfleet.resources.cluster import Cluster, as_seen, others_of
 from labfleet.resources.meta import Record
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.kinds.cluster_mode import denies
 
 
 class Outlook(Record, frozen=True, kw_only=True):
@@ -82,7 +83,10 @@ async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
         until = asyncio.get_running_loop().time() + KEPT_SECONDS
         kept = services.outlooks[path] = (until, found)
     told = kept[1].get(uid)
-    return told if isinstance(told, Outlook) else None
+    if not isinstance(told, Outlook):
+        return None
+    # In safe mode nothing starts, and nobody knows until when.
+    return Outlook(position=told.position) if denies(cluster) else told
 
 
 def _outlook(place: int, found: StartRange | None) -> Outlook:
@@ -113,7 +117,8 @@ def _line(services: ServiceContext, cluster: Cluster) -> tuple[Line, SumRoom]:
     queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
     named = {queue.key.path for queue in queues}
     target = targets(as_seen(cluster))
-    line, room = Line([terms(queue) for queue in queues], target), SumRoom(vector(target))
+    left = tuple(map(_left, vector(target), vector(others_of(cluster))))
+    line, room = Line([terms(queue) for queue in queues], target), SumRoom(left)
     for run in cache.by(indices.SIMULATIONS_HOLDING, path):
         held = run.status.reservation
         if held is not None:
@@ -124,6 +129,10 @@ def _line(services: ServiceContext, cluster: Cluster) -> tuple[Line, SumRoom]:
         if run.status.decision is not None:
             line.wait(_request(services, run, named, run.status.decision.requested))
     return line, room
+
+
+def _left(may: int, others: int) -> int:
+    return max(0, may - others)
 
 
 def _request(

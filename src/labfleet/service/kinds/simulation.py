@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import msgspec
 
 from labfleet.kernel.clock import utc_text
+from labfleet.resources import refs
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, machine_rules, outlook
+from labfleet.service.kinds.cluster_mode import denies
 
 
 class SimulationEvent(EventType):
@@ -31,7 +33,10 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
     if status.phase is SimulationPhase.QUEUED:
         await services.fresh()
         found = await outlook.of(services, obj)
+        cluster = services.cache.find(refs.cluster_of(obj))
         room = "room on its cluster" if status.decision else "its decision"
+        if cluster is not None and denies(cluster):
+            room = f"new figures of cluster {cluster.name}, which is in safe mode"
         waits.append(room if found is None else f"{room} ({outlook.words(found)})")
     elif status.take_up_by is not None:
         waits.append("its caller to take the approval up")
