@@ -42,6 +42,7 @@ from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
 from labfleet.engine.queue import EVENT, USER, KeyQueue
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
+from labfleet.interfaces.cluster_view import ClusterViewer, NoViewer
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Cluster
@@ -82,7 +83,8 @@ class Assembly:
     """Builds one role's controllers.
 
     `pace` is how many fleet seconds apart steady objects are reconciled (`pacing`); with None,
-    as in every server, the decisions set the interval. `meter` measures clusters.
+    as in every server, the decisions set the interval. `meter` measures clusters, `viewer`
+    sees their nodes and pods.
     """
 
     rng: Rng
@@ -91,6 +93,7 @@ class Assembly:
     observer: ReconcileObserver | None = None
     pace: float | None = None
     meter: ClusterMeter = field(default_factory=NoMeter)
+    viewer: ClusterViewer = field(default_factory=NoViewer)
 
     def scheduler(self, context: Context) -> list[Controller]:
         """Return the controllers that place sessions, size pools and do upkeep."""
