@@ -71,7 +71,7 @@ from labfleet.engine.sample_exchange import SampleExchange
 from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
-from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
+from labfleet.interfaces.cluster_meter import ClusterMeter, FigureReader, NoMeter
 from labfleet.interfaces.cluster_view import ClusterViewer, NoViewer
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
@@ -163,7 +163,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
     secrets, rng = secrets_of(settings, os.environ), SystemRng()
     viewer = KubernetesViewer(secrets, clock, rng, around=Surroundings(os.environ))
     figures = PromqlReader(secrets, clock)
-    readers = {MetricsKind.PROMQL: figures, MetricsKind.KUBERNETES: viewer}
+    readers: dict[MetricsKind, FigureReader] = {
+        MetricsKind.PROMQL: figures,
+        MetricsKind.KUBERNETES: viewer,
+    }
     outside = Outside(
         store=store,
         clock=clock,

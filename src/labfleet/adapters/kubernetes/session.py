@@ -127,10 +127,11 @@ class Session:
                 begun, renewed = _loop_time(), False
                 await self._watch(stream)
             except errors.Denied as problem:
-                if problem.reason == "Unauthorized" and not renewed:
-                    renewed = True
+                if problem.reason == "Unauthorized":
                     await self._drop(stream.api)
-                    continue
+                    if not renewed:  # at once: most often the token was replaced
+                        renewed = True
+                        continue
                 stream.problem = problem
             except errors.LabfleetError as problem:
                 stream.problem = problem
