@@ -17,6 +17,7 @@ import httpx2
 import msgspec
 from lightkube import ApiError, AsyncClient, KubeConfig
 from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError, NotReadyError
 from lightkube.core.resource import ApiInfo, GlobalResource, NamespacedResourceG, ResourceDef
 
@@ -195,8 +196,16 @@ class LightkubeApi:
                     max_connections=CONNECTIONS, max_keepalive_connections=8, keepalive_expiry=75
                 )
                 transport = httpx2.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
+            # Of this one only the address and the token are used: TLS is the transport's.
+            bare = User(
+                token=config.user.token,
+                token_file=config.user.token_file,
+                username=config.user.username,
+                password=config.user.password,
+            )
+            address = Cluster(server=config.cluster.server, insecure=True)
             self._client = AsyncClient(
-                config=config,
+                config=config._replace(cluster=address, user=bare),
                 timeout=httpx2.Timeout(bounds.call, connect=bounds.connect),
                 transport=BoundedTransport(transport, bounds),
                 trust_env=False,

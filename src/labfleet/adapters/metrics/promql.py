@@ -155,7 +155,7 @@ class PromqlReader:
         oldest = None if stamps is None else _oldest(stamps, names)
         scale = queries.SERIES[figure].scale
         found: dict[str, float] = {}
-        gap, twice = "", set[str]()
+        gaps, twice = list[str](), set[str]()
         for each in values:
             key = replies.key_of(each.metric, names)
             value = replies.number(each, scale)
@@ -163,16 +163,17 @@ class PromqlReader:
             if key in found or key in twice:
                 found.pop(key, None)
                 twice.add(key)
-                gap = f"two series for {_said(key)}"
+                gaps.append(f"two series for {_said(key)}")
             elif key == OTHERS and figure not in queries.OF_RUNS:
-                gap = "a series names no node"
+                gaps.append("a series names no node")
             elif value is None:
-                gap = f"the value for {_said(key)} is no use of anything"
+                gaps.append(f"the value for {_said(key)} is no use of anything")
             elif stale:
-                gap = f"{_said(key)}: {stale}"
+                gaps.append(f"{_said(key)}: {stale}")
             else:
                 found[key] = value
-        return found, gap
+        more = f" and {len(gaps) - 1} others" if len(gaps) > 1 else ""
+        return found, gaps[0] + more if gaps else ""
 
     async def _server_time(self, asked: _Asked) -> float:
         """Return the server's clock; Temporary when it differs too much from ours.

@@ -114,9 +114,9 @@ def _joined(pods: str, source: MetricsSource, label: str, total: str) -> str:
     """Return the pods' values by run.
 
     topk: a pod that was made anew under its name has two rows of labels until the old one is stale,
-    and a join with both is an error.
+    and a join with both is an error; the one seen last holds, whose instant ^ 0 makes 1.
     """
     name = label_name(label)
-    labels = f"max by (namespace, pod, {name}) (kube_pod_labels{{{_with('', source)}}})"
-    one = f"topk by (namespace, pod) (1, {labels})"
-    return f"{total} by ({name}) ({pods} * on (namespace, pod) group_left ({name}) {one})"
+    rows = f"timestamp(kube_pod_labels{{{_with('', source)}}})"
+    newest = f"topk by (namespace, pod) (1, max by (namespace, pod, {name}) ({rows})) ^ 0"
+    return f"{total} by ({name}) ({pods} * on (namespace, pod) group_left ({name}) ({newest}))"
