@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs Debian packages, as root or with sudo: debian-packages.sh NAME...
+# Installs Debian packages, as root or with sudo: debian-packages.sh NAME...; without a name only the
+# lists of packages are read anew.
 # CI and scripts/test-real.sh call it with what they miss.
 set -euo pipefail
 
@@ -7,6 +8,7 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 echo "== installing $*"
 as_root apt-get update -qq
+[ "$#" = 0 ] && exit
 if [[ " $* " == *" postgresql "* ]]; then
   # Debian's package would start a server of its own on install; the tests start private ones.
   as_root mkdir -p /etc/postgresql-common/createcluster.d

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs what needs more than `make test` has: PostgreSQL, a browser, clients of CML that we did not
-# write (tests/official_clients makes their environments), and once more under Python 3.13 the tests
-# that could prove something new there. `make test-real` calls it; it installs what is missing
+# Runs what needs more than `make test` has: PostgreSQL, Prometheus, VictoriaMetrics, a browser,
+# clients of CML that we did not write (tests/official_clients makes their environments), and once more
+# under Python 3.13 the tests that could prove something new there. `make test-real` calls it; it installs what is missing
 # (Debian packages as root or with sudo; Python packages into environments under var/).
 #
 # PYTHON313=... names a Python 3.13 where none is found by itself.
@@ -30,6 +30,27 @@ install_packages() {
   mapfile -t packages < <(missing_packages)
   [ "${#packages[@]}" = 0 ] && return
   bash scripts/debian-packages.sh "${packages[@]}"
+}
+
+# Only unpacked: installed, each would start a service of its own, and Prometheus brings pages.
+unpack_packages() {
+  local name
+  mkdir -p "$VAR/debian"
+  for name in prometheus victoria-metrics; do
+    if command -v "$name" >/dev/null || [ -x "$VAR/debian/usr/bin/$name" ]; then continue; fi
+    say "unpacking $name"
+    (
+      cd "$VAR/debian"
+      # The lists of packages may be older than the archive.
+      apt-get download -qq "$name" 2>/dev/null || {
+        bash "$ROOT/scripts/debian-packages.sh"
+        apt-get download -qq "$name"
+      }
+      dpkg-deb -x "$name"_*.deb .
+      dpkg-deb -W "$name"_*.deb
+      rm "$name"_*.deb
+    )
+  done
 }
 
 # --- Python environments ------------------------------------------------------------------------
@@ -104,6 +125,7 @@ part() {
 
 mkdir -p "$VAR"
 install_packages
+unpack_packages
 for name in other_environment real_services other_python; do part "$name"; done
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "test-real failed: ${failed[*]}" >&2

@@ -19,7 +19,8 @@ from loopback_server import answer, identity, serving
 from scripted_cml import address
 
 from labfleet.adapters.cml import transport as transport_module
-from labfleet.adapters.cml.transport import Limits, refuse_metadata
+from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http.peers import refuse_metadata
 from labfleet.adapters.http.transport import Deadlines, NotSent, ReplyLost
 from labfleet.adapters.probe import TcpProbe
 from labfleet.resources.machine import TlsSettings

@@ -133,6 +133,8 @@ async def _serve(settings: Settings, token_file: str | None) -> int:
     finally:
         await outside.hosts.close()
         await outside.compute.close()
+        for close in outside.closing:
+            await close()
         if outside.deliveries is not None:
             await outside.deliveries.close()
         await outside.store.close()

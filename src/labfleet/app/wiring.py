@@ -16,6 +16,10 @@ from typing import IO
 from labfleet.adapters.aws import clients, compute, paced
 from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.cml.transport import connect
+from labfleet.adapters.kubernetes.access import Surroundings
+from labfleet.adapters.kubernetes.viewer import KubernetesViewer
+from labfleet.adapters.metrics.meter import SourcesMeter
+from labfleet.adapters.metrics.promql import PromqlReader
 from labfleet.adapters.probe import TcpProbe
 from labfleet.adapters.providers import Providers
 from labfleet.adapters.static.compute import StaticCompute
@@ -68,6 +72,8 @@ from labfleet.engine.sample_exchange import SampleExchange
 from labfleet.engine.secrets_check import SecretsCheck
 from labfleet.engine.store_health import StoreCheck, StoreHealth
 from labfleet.engine.supervisor import Role, Supervisor
+from labfleet.interfaces.cluster_meter import ClusterMeter, FigureReader, NoMeter
+from labfleet.interfaces.cluster_view import ClusterViewer, NoViewer
 from labfleet.interfaces.compute import Compute
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import AllowedSecrets, Deliveries, PortProbe, Secrets
@@ -76,6 +82,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
+from labfleet.resources.cluster_access import MetricsKind
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
@@ -92,7 +99,10 @@ _CREDENTIAL_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Everything a process needs that is not its own code."""
+    """Everything a process needs that is not its own code.
+
+    `watching` keeps what `viewer` sees up to date, while this process leads.
+    """
 
     store: Store
     clock: Clock
@@ -107,6 +117,10 @@ class Outside:
     health: StoreHealth | None = None
     allowed: AllowedSecrets | None = None
     aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
+    viewer: ClusterViewer = field(default_factory=NoViewer)
+    meter: ClusterMeter = field(default_factory=NoMeter)
+    watching: Callable[[], Awaitable[None]] | None = None
+    closing: tuple[Callable[[], Awaitable[None]], ...] = ()
 
 
 @dataclass(slots=True)
@@ -147,11 +161,17 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         credentials=_credentials(settings, os.environ),
         endpoint_url=settings.aws_endpoint_url or None,
     )
-    secrets = secrets_of(settings, os.environ)
+    secrets, rng = secrets_of(settings, os.environ), SystemRng()
+    viewer = KubernetesViewer(secrets, clock, rng, around=Surroundings(os.environ))
+    figures = PromqlReader(secrets, clock)
+    readers: dict[MetricsKind, FigureReader] = {
+        MetricsKind.PROMQL: figures,
+        MetricsKind.KUBERNETES: viewer,
+    }
     outside = Outside(
         store=store,
         clock=clock,
-        rng=SystemRng(),
+        rng=rng,
         ids=ids,
         compute=Providers(
             aws=paced.PacedEc2(ec2, clock),
@@ -165,6 +185,10 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         environment=surroundings(),
         deliveries=HttpDeliveries(),
         health=health,
+        viewer=viewer,
+        meter=SourcesMeter(readers, clock),
+        watching=viewer.run,
+        closing=(figures.close,),
     )
     return outside, installation
 
@@ -353,7 +377,10 @@ def _add_role(
         samples=system.services.samples,
         environment=outside.environment.layer,
     )
-    maker = assembly.Assembly(outside.rng, system.services, outside.store, system.watcher)
+    maker = assembly.Assembly(
+        outside.rng, system.services, outside.store, system.watcher,
+        meter=outside.meter, viewer=outside.viewer,
+    )  # fmt: skip
     if role == "scheduler":
         made = maker.scheduler(context)
     elif role == "worker-controller":
@@ -366,6 +393,8 @@ def _add_role(
         Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
         for each in made
     ]
+    if role == "scheduler" and outside.watching is not None:
+        roles.append(Role("kubernetes", outside.watching, leads=True))
     if role == "worker-controller":
         roles.append(Role("alerts", AlertLog(system.services).run, leads=True))
     system.supervisors[role] = Supervisor(

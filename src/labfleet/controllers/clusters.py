@@ -10,7 +10,8 @@ after a while the cluster is in safe mode.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -97,6 +98,9 @@ class ClusterController:
             self._forget(key)
         self._described[key] = described
         found = await self._look(cluster)
+        runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, key.path)
+        if found.usage is not None:
+            found = dataclasses.replace(found, usage=by_uid(found.usage, runs))
         if found.usage is None:
             self._looked.pop(key, None)
         await self._runs(cluster, found)
@@ -158,7 +162,7 @@ class ClusterController:
         running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
         ours = [each for each in runs if each.name in running or each.metadata.uid in running]
         found = {*usage.runs, *usage.now}
-        measured = sum(1 for each in ours if each.metadata.uid in found)
+        measured = sum(1 for each in ours if each.metadata.uid in found or each.name in found)
         return safe_mode.contradiction(
             load=usage.load, has=has, running=len(ours), measured=measured
         )
@@ -300,6 +304,17 @@ def above(cluster: Cluster, found: ClusterUsage) -> bool | None:
         if name in found.load and getattr(capacity_of(cluster), name)
     }
     return any(load > getattr(may, name) for name, load in known.items()) if known else None
+
+
+def by_uid(usage: ClusterUsage, runs: Iterable[Simulation]) -> ClusterUsage:
+    """Return what was measured of these runs by their uids: labels say the name or the uid."""
+    named = ((each.metadata.uid, each.name) for each in runs)
+    now = {
+        uid: told
+        for uid, name in named
+        if (told := usage.now.get(uid) or usage.now.get(name)) is not None
+    }
+    return dataclasses.replace(usage, now=now)
 
 
 def worth_telling(before: Mapping[str, Use], now: Mapping[str, Use], run: Watched) -> bool:

@@ -2,7 +2,7 @@
 
 Nodes and pods are seen, not measured: what they use is `cluster_meter`'s. Error, empty and gone are
 three things: a view that cannot be had is raised, a view without pods says that there are none, and
-a run whose pods are all gone is named in `ended`.
+a run whose pods are all gone is named in `over`.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ class RunOver:
 class ClusterView:
     """One view of a cluster.
 
-    at: When it was taken (fleet time).
+    at: The latest instant of which the server said that it was so (fleet time).
     nodes: All its nodes.
     runs: By name or uid, as the run's label says, the pods of each run of which one is not over.
-    over: Likewise, how each run ended whose pods were seen by this process or are there still.
-    others: What all other pods request, by dimension of Amounts.
+    over: Likewise, how each run ended whose pods were seen by this process or are there still; of
+        runs without pods the newest two thousand.
+    others: What all other pods on nodes that are ready and take pods request, by dimension of Amounts.
     """
 
     at: datetime
@@ -85,7 +86,7 @@ class ClusterViewer(Protocol):
         """Return what stands on a cluster; None when it names no Kubernetes.
 
         Raises Temporary while it cannot be had, Denied when it may not be, Invalid when its access
-        is described wrongly.
+        is described wrongly or it holds more than is looked at.
         """
         ...
 

@@ -24,6 +24,13 @@ _BYTES = {
     "t": 10**12, "tb": 10**12, "ti": 2**40, "tib": 2**40,
 }  # fmt: skip
 _LIMIT = 2**62
+_KUBERNETES = {
+    "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
+    "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
+    "P": Fraction(10**15), "E": Fraction(10**18), "Ki": Fraction(2**10), "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30), "Ti": Fraction(2**40), "Pi": Fraction(2**50), "Ei": Fraction(2**60),
+}  # fmt: skip
+"""Suffixes of a Kubernetes quantity: case matters there, and bytes have no letter."""
 
 
 def count(number: int, word: str) -> str:
@@ -50,6 +57,23 @@ def parse_memory(value: float | str, *, supply: bool = False) -> int:
             raise ValueError(_message(value, "memory: a part of what? Write for example 1.5Gi"))
         return _round(number, value, supply=supply)
     return _round(number * factor / 2**20, value, supply=supply)
+
+
+def kubernetes_cpu(value: float | str, *, supply: bool = False) -> int:
+    """Return milli-CPU from a Kubernetes quantity (`2`, `250m`, `1234567n`); ValueError otherwise."""
+    return _round(_kubernetes(value) * 1000, value, supply=supply)
+
+
+def kubernetes_memory(value: float | str, *, supply: bool = False) -> int:
+    """Return MiB from a Kubernetes quantity of bytes (`16374588Ki`, `1e9`); ValueError otherwise."""
+    return _round(_kubernetes(value) / 2**20, value, supply=supply)
+
+
+def _kubernetes(value: float | str) -> Fraction:
+    number, unit = _split(value)
+    if unit not in _KUBERNETES:
+        raise ValueError(_message(value, "a quantity of Kubernetes"))
+    return number * _KUBERNETES[unit]
 
 
 def format_cpu(milli: int) -> str:

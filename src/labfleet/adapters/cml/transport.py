@@ -5,32 +5,15 @@ The network is our own HTTP client (adapters/http) or, in a rehearsal, another T
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from labfleet.adapters.http.peers import refuse_metadata
 from labfleet.adapters.http.pool import HttpTransport
-from labfleet.adapters.http.transport import Bounds, Deadlines, NotSent, Transport
+from labfleet.adapters.http.transport import Bounds, Deadlines, Transport
 from labfleet.interfaces.lab_host import HostAddress
 
 API = "/api/v0"
-_EC2_METADATA = ipaddress.ip_address("fd00:ec2::254")
-
-
-def refuse_metadata(address: object) -> None:
-    """Raise NotSent when a name led to a metadata service: no CML server lives there.
-
-    Source: facts/fleet-bugs.md#t45.
-
-    Admission rules refuse such an address in a spec; here a name was resolved to one.
-    """
-    try:
-        judged = ipaddress.ip_address(str(address).split("%", 1)[0])
-    except ValueError:
-        return
-    judged = getattr(judged, "ipv4_mapped", None) or judged
-    if judged.is_link_local or judged == _EC2_METADATA:
-        raise NotSent("no_route", "the name leads to a link-local or metadata address")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,12 @@ class HttpTransport:
     """A Transport over TCP, TLS and HTTP/1.1; opens nothing before the first request.
 
     Paths are appended to the base URL's path and `below`. `seen` is the certificate seen earlier.
-    `judge` raises NotSent for the address of a peer that may not be spoken to.
+    `judge` raises NotSent for the address of a peer that may not be spoken to. `authority` are
+    certificates (PEM) by which the server's is verified, instead of the policy's file.
     """
 
     __slots__ = (
-        "_all", "_base", "_below", "_bounds", "_busy", "_closed", "_first", "_head", "_host",
+        "_all", "_authority", "_base", "_below", "_bounds", "_busy", "_closed", "_first", "_head", "_host",
         "_idle", "_judge", "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tail",
         "_tail_of", "_tls", "_trust", "_waiting",
     )  # fmt: skip
@@ -69,12 +70,14 @@ class HttpTransport:
         below: str = "/",
         seen: str | None = None,
         judge: Callable[[str], None] = anywhere,
+        authority: str | None = None,
     ) -> None:
         self._base = base_url
         self._below = below
         self._tls = policy
         self._bounds = bounds
         self._judge = judge
+        self._authority = authority
         self._first = seen
         self._pin: tls.Pin | None = None
         self._trust: ssl.SSLContext | None = None
@@ -303,7 +306,7 @@ class HttpTransport:
 
     def _renew_trust(self) -> None:
         """Read the policy's CA file again; one that was replaced ends what the old one allowed."""
-        found = tls.trust(self._tls)
+        found = tls.trust(self._tls, self._authority)
         if found is not self._trust:
             self._trust, self._session = found, None
             self._drop_idle()

@@ -47,15 +47,18 @@ def context(mode: str, ca: str | None) -> ssl.SSLContext:
     return made
 
 
-def trust(tls: TlsSettings) -> ssl.SSLContext:
+def trust(tls: TlsSettings, authority: str | None = None) -> ssl.SSLContext:
     """Return the context of a policy as its CA file is now; NotSent when that is not usable.
+
+    `authority` are certificates (PEM) that stand for the file.
 
     One sentence for all that may be wrong with the file: its path is an operator's, and whether a
     file of the server exists is nothing that its API tells.
     """
     try:
-        ca = None if tls.ca_file is None else _text(tls.ca_file)
-        return context(tls.mode, ca)
+        if authority is None and tls.ca_file is not None:
+            authority = _text(tls.ca_file)
+        return context(tls.mode, authority)
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         raise NotSent("certificate", _UNUSABLE) from None
 

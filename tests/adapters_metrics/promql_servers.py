@@ -1,0 +1,120 @@
+"""Real Prometheus and real VictoriaMetrics from Debian's packages: a temp folder, a loopback port.
+
+Found where Debian installs them, or where scripts/test-real.sh unpacked the packages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from held_port import held_port
+
+ROOT = Path(__file__).resolve().parents[2]
+UNPACKED = ROOT / "var" / "debian" / "usr" / "bin"
+NAMES = ("prometheus", "victoria-metrics")
+SECONDS = 40.0
+
+
+def program(name: str) -> str | None:
+    """Return where a program is, or None."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{UNPACKED}")
+
+
+def version(name: str) -> str:
+    """Return what a program calls itself."""
+    done = subprocess.run(
+        [program(name) or name, "--version"], capture_output=True, text=True, check=True, timeout=20
+    )
+    return (done.stdout + done.stderr).splitlines()[0]
+
+
+SCRAPE = """
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- job_name: kubelet
+  honor_labels: true
+  static_configs: [{targets: [%s]}]
+"""
+
+
+@contextmanager
+def serving(name: str, folder: Path, history: str = "", target: str = "") -> Iterator[str]:
+    """Give the URL of a running server that has a history and scrapes a target.
+
+    The history is text in the exposition's form, each line with its instant in milliseconds.
+    """
+    config = folder / "scrape.yml"
+    config.write_text(SCRAPE % target)
+    with ExitStack() as kept:
+        port = kept.enter_context(held_port())
+        url = f"http://127.0.0.1:{port}"
+        if name == "prometheus":
+            _backfill(folder, history)
+            options = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
+                       f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
+        else:
+            options = [f"-promscrape.config={config}", f"-storageDataPath={folder / 'data'}",
+                       f"-httpListenAddr=127.0.0.1:{port}", "-search.latencyOffset=0s"]  # fmt: skip
+        log = kept.enter_context((folder / "log").open("w"))
+        running = subprocess.Popen([program(name) or name, *options], stdout=log, stderr=log)
+        try:
+            _wait(f"{url}/-/ready" if name == "prometheus" else f"{url}/health", running, folder)
+            if name != "prometheus" and history:
+                _post(f"{url}/api/v1/import/prometheus", history.encode())
+                _post(f"{url}/internal/force_flush", b"")
+            yield url
+        finally:
+            running.terminate()
+            running.wait(timeout=30)
+
+
+def _backfill(folder: Path, history: str) -> None:
+    """Make blocks of a history, as promtool does; its lines want seconds."""
+    (folder / "data").mkdir()
+    if not history:
+        return
+    lines = []
+    for line in history.splitlines():
+        series, value, at = line.rsplit(" ", 2)
+        lines.append(f"{series.replace(', ', ',')} {value} {int(at) / 1000}")
+    text = folder / "history.om"
+    text.write_text("\n".join([*lines, "# EOF", ""]))
+    made = subprocess.run(
+        [program("promtool") or "promtool", "tsdb", "create-blocks-from", "openmetrics",
+         str(text), str(folder / "data")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+def _wait(url: str, running: subprocess.Popen[bytes], folder: Path) -> None:
+    until = time.monotonic() + SECONDS
+    while True:
+        assert running.poll() is None, (folder / "log").read_text()[-2000:]
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            assert time.monotonic() < until, (folder / "log").read_text()[-2000:]
+            time.sleep(0.1)
+
+
+def _post(url: str, body: bytes) -> None:
+    with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=20) as reply:
+        assert reply.status in {200, 204}
+
+
+def scraped(url: str) -> bool:
+    """Tell whether a server's one target answers."""
+    with urllib.request.urlopen(f"{url}/api/v1/query?query=up", timeout=5) as reply:
+        found = json.load(reply)["data"]["result"]
+    return bool(found) and found[0]["value"][1] == "1"
