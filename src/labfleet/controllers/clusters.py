@@ -29,6 +29,7 @@ from labfleet.interfaces.cluster_view import ClusterView, ClusterViewer
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.cluster import Cluster, ClusterSeen, Overload, as_seen, capacity_of
+from labfleet.resources.cluster_access import Figure
 from labfleet.resources.cluster_conditions import ClusterCondition, ClusterReason
 from labfleet.resources.conditions import Condition
 from labfleet.resources.history import Use
@@ -141,7 +142,7 @@ class ClusterController:
             return _Looked(seen, None, problem)
         if usage is None or not usage.load:
             if usage is not None:
-                watch.failed(uid, safe_mode.METRICS, "no source knows its load")
+                watch.failed(uid, safe_mode.METRICS, _gap(usage))
             return _Looked(seen, usage, problem)
         wrong = self._contradiction(cluster, seen, usage)
         if wrong:
@@ -304,6 +305,14 @@ def above(cluster: Cluster, found: ClusterUsage) -> bool | None:
         if name in found.load and getattr(capacity_of(cluster), name)
     }
     return any(load > getattr(may, name) for name, load in known.items()) if known else None
+
+
+def _gap(usage: ClusterUsage) -> str:
+    """Return why the load of a cluster is not known."""
+    said = [
+        usage.gaps[each] for each in (Figure.NODE_CPU, Figure.NODE_MEMORY) if each in usage.gaps
+    ]
+    return f"no source knows its load: {said[0]}" if said else "no source knows its load"
 
 
 def by_uid(usage: ClusterUsage, runs: Iterable[Simulation]) -> ClusterUsage:
