@@ -177,7 +177,7 @@ def test_figures_that_cannot_be_are_not_believed() -> None:
         async with world() as w:
             seen = await begun(w)
             before = cluster(w).status.overload
-            seen.load = {"cpu_milli": 12_000.0}
+            seen.load = {"cpu_milli": 16_000.0}
             await w.let_pass(240)
             assert safe(w) == "True Contradicting"
             assert cluster(w).status.overload == before

@@ -21,8 +21,11 @@ KUBERNETES, METRICS = "Kubernetes", "metrics"
 """The two parts that are heard of a cluster."""
 REASON = "SafeMode"
 """Reason of a decision: the cluster is in safe mode."""
-MORE_THAN_ALL = 1.1
-"""Measured use above what all nodes have, by so much, cannot be."""
+MORE_THAN_ALL = 1.5
+"""Use above what pods may have of all nodes, by so much, cannot be.
+
+Not less: what a node keeps for itself is used too, a quarter of the memory on small ones.
+"""
 
 
 @dataclass(frozen=True, slots=True)
