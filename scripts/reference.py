@@ -119,7 +119,7 @@ def _aliases() -> str:
     ]
     return (
         "## Upstream variables\n\n"
-        "The variables that upstream 001 and 002 name are read as other names for "
+        "The variables that upstream 001 and 002 name, and those for the clusters of upstream 004, are read as other names for "
         "settings of ours. An empty one counts as not set; a wrong value stops the start and names "
         "the variable. Our own settings win over them: `LABFLEET_*` and the command line over the "
         "server's, `labfleet settings set` over the fleet's, a template or pool over what it would "

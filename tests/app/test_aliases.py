@@ -11,7 +11,8 @@ import pytest
 
 from labfleet.app import aliases, settings
 from labfleet.kernel import errors
-from labfleet.resources import fleet_settings, pool, template
+from labfleet.resources import cluster, fleet_settings, pool, template
+from labfleet.resources.cluster_access import KubernetesAccess
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT.parent / "shared" / "seeds"
@@ -60,6 +61,7 @@ def test_each_row_names_something_that_is_there() -> None:
         "server": settings.Settings,
         "Template": template.TemplateSpec,
         "Pool": pool.PoolSpec,
+        "Cluster": cluster.ClusterSpec,
     }
     for row in aliases.TABLE:
         if row.place == "settings":
@@ -98,6 +100,30 @@ def test_the_environment_is_one_layer_of_the_fleets_settings() -> None:
     assert now.monitoring.poll_interval_seconds == 60
     assert found.variables["idle.timeoutMinutes"] == "IDLE_THRESHOLD_MINUTES"
     assert "idle.checkIntervalSeconds" not in found.variables
+
+
+def test_endpoints_and_targets_of_new_clusters_come_from_the_environment() -> None:
+    """One source and how its Kubernetes is reached, each filled in where a cluster leaves it out."""
+    found = settings.surroundings(
+        {
+            "LABFLEET_CLUSTER_KUBERNETES": "in-cluster",
+            "LABFLEET_CLUSTER_METRICS_URL": "http://vm:8428",
+            "LABFLEET_CLUSTER_CPU_PERCENT": "70",
+        }
+    ).defaults["Cluster"]
+    made = msgspec.convert(found, cluster.ClusterSpec)
+    assert made.kubernetes == KubernetesAccess()
+    assert [each.url for each in made.metrics] == ["http://vm:8428"]
+    assert (made.cpu_percent, made.memory_percent) == (70, 80)
+    file = settings.surroundings({"LABFLEET_CLUSTER_KUBERNETES": "lab.kubeconfig"})
+    assert file.defaults["Cluster"]["kubernetes"] == {"kubeconfig": {"file": "lab.kubeconfig"}}
+
+
+@pytest.mark.parametrize("url", ["victoria", "http://a:1,http://b:2", "ftp://a"])
+def test_a_source_that_is_no_address_stops_the_start(url: str) -> None:
+    """And names the variable, not its value."""
+    with pytest.raises(errors.Invalid, match="LABFLEET_CLUSTER_METRICS_URL"):
+        settings.surroundings({"LABFLEET_CLUSTER_METRICS_URL": url})
 
 
 def test_of_two_variables_for_one_thing_the_nearer_wins() -> None:

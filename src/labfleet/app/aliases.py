@@ -1,8 +1,8 @@
-"""The environment variables of upstream 001 and 002, each as a row: what it sets here.
+"""The environment variables of upstream 001, 002 and 004, each as a row: what it sets here.
 
 One table; `settings` reads the environment by it and docs/reference/settings.md shows it. A
-variable sets one of the server's own settings, one of the fleet's, or a default of new templates
-or pools; or it is left to the AWS SDK, or has no counterpart here, which its row explains. When
+variable sets one of the server's own settings, one of the fleet's, or a default of new templates,
+pools or clusters (upstream 004 says what can be set and names no variable: those are ours); or it is left to the AWS SDK, or has no counterpart here, which its row explains. When
 several rows set the same thing, the first variable that is set wins.
 """
 
@@ -17,7 +17,9 @@ from typing import Any, Literal
 from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
 
-Place = Literal["settings", "server", "Template", "Pool", "webhooks", "sdk", "fixed", "ignored"]
+Place = Literal[
+    "settings", "server", "Template", "Pool", "Cluster", "webhooks", "sdk", "fixed", "ignored"
+]
 LEASE_LEAST = 15.0
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 _URL = re.compile(r"https?://[^\s/]+(/\S*)?")
@@ -170,6 +172,21 @@ def _pool(variable: str, there: str, path: str, high: int) -> Alias:
     return Alias(variable, there, "Pool", f"scaling.{path}", _number(0, high))
 
 
+def _cluster(variable: str, there: str, path: str, read_: Callable[[str], Any]) -> Alias:
+    return Alias(variable, there, "Cluster", path, read_)
+
+
+def _source(text: str) -> list[dict[str, Any]]:
+    if not _URL.fullmatch(text) or "," in text:
+        raise ValueError("is not one http(s) address; a cluster's spec.metrics may name several")
+    return [{"name": "metrics", "url": text}]
+
+
+def _access(text: str) -> dict[str, Any]:
+    """Return how the API server is reached: by the server's own account, or a kubeconfig."""
+    return {} if text == "in-cluster" else {"kubeconfig": {"file": text}}
+
+
 def _nothing(variable: str, there: str, note: str) -> Alias:
     return Alias(variable, there, "ignored", note=note)
 
@@ -231,6 +248,12 @@ TABLE: tuple[Alias, ...] = (
     _pool("MAX_WORKERS_PER_POOL", "10", "maxWorkers", 1000),
     _pool("SCALE_UP_COOLDOWN_SECONDS", "300", "cooldownUpSeconds", 86_400),
     _pool("SCALE_DOWN_COOLDOWN_SECONDS", "600", "cooldownDownSeconds", 86_400),
+    _cluster("LABFLEET_CLUSTER_KUBERNETES", "in-cluster, or the file of a kubeconfig",
+             "kubernetes", _access),
+    _cluster("LABFLEET_CLUSTER_METRICS_URL", "http://victoria-metrics:8428", "metrics", _source),
+    _cluster("LABFLEET_CLUSTER_CPU_PERCENT", "80", "cpuPercent", _number(1, 100)),
+    _cluster("LABFLEET_CLUSTER_MEMORY_PERCENT", "80", "memoryPercent", _number(1, 100)),
+    _cluster("LABFLEET_CLUSTER_NETWORK_PERCENT", "75", "networkPercent", _number(1, 100)),
     Alias("WORKER_NOTIFICATION_WEBHOOKS", "https://hooks.slack.com/services/xxx", "webhooks",
           "one Webhook for each", _urls, "made at start, for `worker.*`, when not there yet"),
     Alias("AWS_ACCESS_KEY_ID", "<key>", "sdk", note=_SDK),
@@ -273,7 +296,7 @@ def told(row: Alias) -> str:
             said = f"`{row.path}`"
         case "server":
             said = f"`{row.path}` of the server"
-        case "Template" | "Pool":
+        case "Template" | "Pool" | "Cluster":
             said = f"`{row.path}` of a new {row.place.lower()} that leaves it out"
         case "webhooks":
             said = row.path
