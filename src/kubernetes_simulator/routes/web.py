@@ -10,6 +10,7 @@ import yaml
 
 from kubernetes_simulator.core.errors import ApiError, bad_request
 from kubernetes_simulator.core.inputs import Json
+from kubernetes_simulator.routes import protobuf
 
 BODY_LIMIT = 3 * 1024 * 1024
 """Bytes; the limit of a real API server."""
@@ -87,6 +88,8 @@ def _no_constant(name: str) -> None:
 
 def decoded(request: Request) -> Any:
     """Return the body's JSON or YAML value; 400 if it cannot be read, 415 for other types."""
+    if request.content_type in protobuf.TYPES:
+        return protobuf.read(request.body)
     if "protobuf" in request.content_type or "cbor" in request.content_type:
         text = "the body of the request was in an unknown format - application/json is accepted"
         raise ApiError(415, "UnsupportedMediaType", text)
