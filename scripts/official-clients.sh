@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes one environment for each client of CML that we did not write, under var/clients/NAME.
+# Makes one environment for each client of CML or Kubernetes that we did not write, under var/clients/NAME.
 # Cheap when current. Usage: scripts/official-clients.sh [NAME...]. They are never dependencies.
 #
 # cml-mcp needs Python 3.12 or newer: PYTHON312 names one; without it that client is left out and
@@ -40,6 +40,9 @@ one() {
     cmlutils) make_one "$1" "$base" cmlutils==2.6.1 virl2-client==2.9.1 ;;
     aiobotocore) make_one "$1" "$base" aiobotocore==3.10.0 ;;
     wingpy) make_one "$1" "$base" wingpy==1.7.0 ;;
+    lightkube) make_one "$1" "$base" lightkube==1.0.1 ;;
+    kubernetes-asyncio) make_one "$1" "$base" kubernetes-asyncio==36.1.0 ;;
+    kr8s) make_one "$1" "$base" kr8s==0.20.15 ;;
     cml-mcp)
       newer="$(newer_python)"
       if [ -z "$newer" ]; then
@@ -50,5 +53,7 @@ one() {
   esac
 }
 
-if [ $# -eq 0 ]; then set -- virl2-2.8 virl2-2.9 virl2-2.10 cmlutils wingpy cml-mcp; fi
+if [ $# -eq 0 ]; then
+  set -- virl2-2.8 virl2-2.9 virl2-2.10 cmlutils wingpy cml-mcp lightkube kubernetes-asyncio kr8s
+fi
 for name in "$@"; do one "$name"; done

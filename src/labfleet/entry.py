@@ -18,6 +18,7 @@ PROGRAMS = {
     "rehearse": "Run the product itself in virtual time, with faults.",
     "cml-simulator": "Stand in for CML servers.",
     "aws-simulator": "Stand in for EC2 and CloudWatch.",
+    "kubernetes-simulator": "Stand in for a Kubernetes cluster and its metrics.",
 }
 _MODULES = {
     "server": "labfleet.app.main",
@@ -27,6 +28,7 @@ _MODULES = {
     "rehearse": "labfleet.rehearsal.main",
     "cml-simulator": "cml_simulator.shell.main",
     "aws-simulator": "aws_simulator.main",
+    "kubernetes-simulator": "kubernetes_simulator.shell.main",
 }
 # One module serves both; it is told which by the first word.
 _SHARED = frozenset({"backup", "restore"})
@@ -36,6 +38,7 @@ _OF_SIMULATORS = {
     "demo": ("cryptography", "flask", "flask_cors", "moto"),
     "cml-simulator": ("cryptography",),
     "aws-simulator": ("flask", "flask_cors", "moto"),
+    "kubernetes-simulator": ("cryptography",),
 }
 
 

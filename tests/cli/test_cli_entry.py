@@ -77,7 +77,9 @@ def nothing_starts(monkeypatch):
     monkeypatch.setattr(entry, "importlib", loaded)
 
 
-@pytest.mark.parametrize("program", ["demo", "cml-simulator", "aws-simulator"])
+@pytest.mark.parametrize(
+    "program", ["demo", "cml-simulator", "aws-simulator", "kubernetes-simulator"]
+)
 def test_a_missing_extra_is_told_with_the_pip_line(nothing_starts, capsys, program):
     """Before a program is loaded one sentence names what is missing and the line that brings it."""
     assert entry.start(program, []) == exits.ERROR

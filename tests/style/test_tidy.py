@@ -43,6 +43,7 @@ ROOFS = (
     "labfleet.cli",
     "labfleet.entry",
     "cml_simulator.shell",
+    "kubernetes_simulator.shell",
     "aws_simulator",
 )
 BANNED_CALLS = {
@@ -88,6 +89,8 @@ STARTS = {
     "labfleet.client",  # Python programs import it
     "cml_simulator.__main__",
     "cml_simulator.shell.main",
+    "kubernetes_simulator.__main__",
+    "kubernetes_simulator.shell.main",
     "aws_simulator.main",
 }
 

@@ -84,7 +84,9 @@ def test_every_command_helps_without_any_extra(plain: Installed) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("program", ["demo", "cml-simulator", "aws-simulator"])
+@pytest.mark.parametrize(
+    "program", ["demo", "cml-simulator", "aws-simulator", "kubernetes-simulator"]
+)
 def test_a_missing_extra_is_told_before_anything_starts(plain: Installed, program: str) -> None:
     """One sentence with the pip line, exit code 1, and nothing is written."""
     data = plain.here / "never-made"
