@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,14 @@ def test_a_list_asks_only_for_what_is_read() -> None:
         ]
 
     play(played)
+
+
+def test_a_server_without_clusters_does_not_load_lightkube() -> None:
+    """Wiring a process imports neither it nor httpx2: the first cluster that is looked at does."""
+    code = (
+        "import sys, labfleet.app.wiring;print(sorted({'lightkube', 'httpx2'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "[]"
