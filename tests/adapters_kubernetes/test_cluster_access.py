@@ -82,6 +82,8 @@ def test_certificates_that_cannot_be_used_are_named_as_such() -> None:
     """Not as a failure of the network, and without their content."""
     with pytest.raises(errors.Invalid, match="certificates, key or names cannot be used"):
         LightkubeApi(from_kubeconfig(TWO, ""), Bounds())
+    with pytest.raises(errors.Invalid, match="certificates, key or names cannot be used"):
+        LightkubeApi(Reached({"server": "http://one:secret"}, {}), Bounds())
 
 
 def plugin(code: str, **more: Any) -> Reached:
