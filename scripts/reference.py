@@ -32,6 +32,7 @@ from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.service.core import event_types
 
 sys.path.insert(0, str(Path(__file__).parent))
+from reference_queries import page_queries
 from reference_source import (
     calls,
     error_reasons,
@@ -439,6 +440,7 @@ def pages() -> dict[str, str]:
         "metrics.md": page_metrics(),
         "events.md": page_events(),
         "runbook.md": page_runbook(),
+        "metrics-queries.md": page_queries(),
     }
     return {name: f"{WRITTEN}\n\n{text.rstrip()}\n" for name, text in made.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ def test_certificates_that_cannot_be_used_are_named_as_such() -> None:
     """Not as a failure of the network, and without their content."""
     with pytest.raises(errors.Invalid, match="certificates, key or names cannot be used"):
         LightkubeApi(from_kubeconfig(TWO, ""), Bounds())
+    with pytest.raises(errors.Invalid, match="certificates, key or names cannot be used"):
+        LightkubeApi(Reached({"server": "http://one:secret"}, {}), Bounds())
 
 
 def plugin(code: str, **more: Any) -> Reached:
@@ -194,3 +197,14 @@ def test_a_list_asks_only_for_what_is_read() -> None:
         ]
 
     play(played)
+
+
+def test_a_server_without_clusters_does_not_load_lightkube() -> None:
+    """Wiring a process imports neither it nor httpx2: the first cluster that is looked at does."""
+    code = (
+        "import sys, labfleet.app.wiring;print(sorted({'lightkube', 'httpx2'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "[]"

@@ -231,3 +231,20 @@ def test_when_a_run_was_over_is_what_the_cluster_says() -> None:
     at: datetime | None = run_over(ends(("Completed", 1, ""), ("Completed", 9, ""))).at
     assert at == EPOCH + timedelta(seconds=9)
     assert run_over([Fate("Gone", "", None, EPOCH)]).at is None
+
+
+def test_an_instant_that_nobody_set_is_none() -> None:
+    """Go's zero time is of the year 1, and no end of anything."""
+    status = {
+        "phase": "Failed",
+        "containerStatuses": [
+            {"state": {"terminated": {"exitCode": 1, "finishedAt": "0001-01-01T00:00:00Z"}}}
+        ],
+    }
+    pod = msgspec.structs.replace(
+        a_pod("a", "u1", 1), status=msgspec.convert(status, objects.PodStatus)
+    )
+    fate = made(pod, None).fate
+    assert fate is not None
+    assert fate.at is None
+    assert run_over([fate]).reason == "Failed"

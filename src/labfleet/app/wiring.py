@@ -377,6 +377,19 @@ def _add_role(
         samples=system.services.samples,
         environment=outside.environment.layer,
     )
+    system.elections.append(Role(f"election/{role}", election.run))
+    system.supervisors[role] = Supervisor(
+        _led(system, role, context),
+        rng=outside.rng,
+        leadership=election.leadership,
+        observer=system.watcher,
+        deadline=settings.stop_seconds / 2,
+    )
+
+
+def _led(system: System, role: str, context: Context) -> list[Role]:
+    """Wire what runs while this process leads a role."""
+    outside = system.outside
     maker = assembly.Assembly(
         outside.rng, system.services, outside.store, system.watcher,
         meter=outside.meter, viewer=outside.viewer,
@@ -388,7 +401,6 @@ def _add_role(
     else:
         made = maker.labs(context)
     system.controllers += made
-    system.elections.append(Role(f"election/{role}", election.run))
     roles = [
         Role(each.name, _after_cache(system.cache, each), leads=True, stop=each.stop)
         for each in made
@@ -397,13 +409,7 @@ def _add_role(
         roles.append(Role("kubernetes", outside.watching, leads=True))
     if role == "worker-controller":
         roles.append(Role("alerts", AlertLog(system.services).run, leads=True))
-    system.supervisors[role] = Supervisor(
-        roles,
-        rng=outside.rng,
-        leadership=election.leadership,
-        observer=system.watcher,
-        deadline=settings.stop_seconds / 2,
-    )
+    return roles
 
 
 def _after_cache(cache: Cache, controller: Controller) -> Callable[[], Awaitable[None]]:

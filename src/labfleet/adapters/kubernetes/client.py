@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any
 
@@ -210,7 +209,7 @@ class LightkubeApi:
                 transport=BoundedTransport(transport, bounds),
                 trust_env=False,
             )
-        except (ConfigError, ssl.SSLError, OSError, ValueError, msgspec.MsgspecError):
+        except (ConfigError, httpx2.InvalidURL, OSError, ValueError, msgspec.MsgspecError):
             # Their texts may quote the kubeconfig.
             message = "the kubeconfig's certificates, key or names cannot be used"
             raise errors.Invalid(message, reason="BadKubeconfig") from None
@@ -289,7 +288,7 @@ def translated(where: str) -> Iterator[None]:
         if cut:
             raise errors.Temporary(f"{where}: the connection broke", reason="Closed") from None
         raise errors.Protocol(f"{where}: the reply is not HTTP") from None
-    except (httpx2.HTTPError, httpx2.StreamError, RuntimeError, OSError):
+    except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, RuntimeError, OSError):
         # RuntimeError: httpx2 says so of a client that was closed meanwhile.
         raise errors.Temporary(f"{where}: the connection broke", reason="Closed") from None
     except ConfigError:

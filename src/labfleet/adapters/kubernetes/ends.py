@@ -54,7 +54,8 @@ def fate(pod: PodObject, noticed: datetime, job: str, *, deleted: bool) -> Fate:
     ends = list(_terminated(pod))
     at = max((found for _, each in ends if (found := _instant(each.finished_at))), default=None)
     said = "" if status is None else (status.message or "")[:MESSAGE]
-    disrupted = "" if status is None else _disrupted(pod)
+    done = status is not None and status.phase == "Succeeded" and not deleted
+    disrupted = "" if done else _disrupted(pod)
     if disrupted or (status is not None and status.reason == "Evicted"):
         return Fate("Evicted", said or disrupted, at, noticed, job)
     killed = next((name for name, each in ends if each.reason == "OOMKilled"), None)
@@ -63,7 +64,7 @@ def fate(pod: PodObject, noticed: datetime, job: str, *, deleted: bool) -> Fate:
         return Fate("OOMKilled", told, at, noticed, job)
     if deleted or status is None:
         return Fate("Gone", f"pod {pod.metadata.name} was removed", at, noticed, job)
-    if status.phase == "Succeeded":
+    if done:
         return Fate("Completed", "", at, noticed, job)
     wrong = next(((name, each) for name, each in ends if each.exit_code), None)
     if wrong is not None:
@@ -97,9 +98,11 @@ def _disrupted(pod: PodObject) -> str:
 
 def _instant(text: str | None) -> datetime | None:
     try:
-        return None if text is None else parse_instant(text)
+        found = None if text is None else parse_instant(text)
     except ValueError:
         return None
+    # Go writes an instant that nobody set as one of the year 1.
+    return None if found is None or found.year < 1970 else found
 
 
 def run_over(fates: Iterable[Fate]) -> RunOver:

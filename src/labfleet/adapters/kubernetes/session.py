@@ -91,7 +91,7 @@ class Session:
             self._streams.append(Stream(What.PODS, namespace, book))
         self._owners: dict[tuple[str, str, str], str] = {}
         self._owners_asked: set[tuple[str, str, str]] = set()
-        self._owners_next = 0.0
+        self._owners_next = self._owners_due = 0.0
 
     # --- keeping up -----------------------------------------------------------------------
 
@@ -110,6 +110,10 @@ class Session:
             if self._api is None:
                 self._api = await self._connect()
             return self._api
+
+    async def refused(self, api: Api) -> None:
+        """Take note of a 401: the next call is made by what the secrets say then."""
+        await self._drop(api)
 
     async def _drop(self, api: Api | None) -> None:
         """Close a connection; the next call makes another from what the secrets say then."""
@@ -266,9 +270,11 @@ class Session:
             for pod in self.pods()
             if not pod.own and pod.owner is not None
         }
-        if wanted <= self._owners_asked or _loop_time() < self._owners_next:
+        now = _loop_time()
+        known = wanted <= self._owners_asked and now < self._owners_due
+        if known or now < self._owners_next:
             return
-        self._owners_next = _loop_time() + OWNERS_EVERY
+        self._owners_next, self._owners_due = now + OWNERS_EVERY, now + self._bounds.relist
         found: dict[tuple[str, str, str], str] = {}
         label = self.access.run_label
         try:
@@ -281,7 +287,7 @@ class Session:
                         meta = each.metadata
                         found[meta.namespace, kind, meta.name] = (meta.labels or {}).get(label, "")
         except (errors.Denied, errors.Gone, errors.Invalid):
-            self._owners_next = _loop_time() + OWNERS_DENIED
+            self._owners_next = now + OWNERS_DENIED
             return
         except errors.LabfleetError:
             return

@@ -7,7 +7,7 @@ described anew gets a new session; one that nobody asks for any more loses its o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -115,31 +115,25 @@ class KubernetesViewer:
         figures: Sequence[Figure],
     ) -> Reading:
         session = self._session(uid, access)
-        fresh = self._fresh(source.stale_seconds)
-        values: dict[Figure, dict[str, float]] = {}
+        values: dict[Figure, Mapping[str, float]] = {}
         gaps = readings.untold(figures)
-        parts: list[Reading] = []
+        api: Api | None = None
         try:
             if any(each in readings.OF_RUNS for each in figures):
                 await session.age()
-                api = await session.api()
-                found = [
-                    item
-                    for namespace in access.namespaces or (None,)
-                    for item in (await api.listed(What.POD_FIGURES, namespace)).objects
-                ]
-                parts.append(readings.of_runs(found, session.pods(), session.run_of, fresh))
-            if any(each in readings.OF_NODES for each in figures):
-                api = await session.api()
-                nodes = (await api.listed(What.NODE_FIGURES, None)).objects
-                parts.append(readings.of_nodes(nodes, fresh))
+            api = await session.api()
+            parts = await _asked(session, api, figures, self._fresh(source.stale_seconds))
         except errors.Gone:
             message = "the cluster has no metrics.k8s.io: install metrics-server"
             raise errors.Temporary(message, reason="NoMetrics") from None
+        except errors.Denied as problem:
+            if problem.reason == "Unauthorized" and api is not None:
+                await session.refused(api)
+            raise
         except ValueError as odd:
             raise errors.Protocol(f"metrics.k8s.io: {odd}") from None
         for part in parts:
-            values.update({k: dict(v) for k, v in part.values.items() if k in figures})
+            values.update({k: v for k, v in part.values.items() if k in figures})
             gaps.update({k: v for k, v in part.gaps.items() if k in figures})
         return Reading(values, gaps)
 
@@ -186,6 +180,24 @@ class KubernetesViewer:
             return self._connect(reached, self._bounds)
 
         return made
+
+
+async def _asked(
+    session: Session, api: Api, figures: Sequence[Figure], fresh: Callable[[datetime], bool]
+) -> list[Reading]:
+    """Return what metrics.k8s.io says of runs and of nodes, as far as it is asked for."""
+    parts: list[Reading] = []
+    if any(each in readings.OF_RUNS for each in figures):
+        found = [
+            item
+            for namespace in session.access.namespaces or (None,)
+            for item in (await api.listed(What.POD_FIGURES, namespace)).objects
+        ]
+        parts.append(readings.of_runs(found, session.pods(), session.run_of, fresh))
+    if any(each in readings.OF_NODES for each in figures):
+        nodes = (await api.listed(What.NODE_FIGURES, None)).objects
+        parts.append(readings.of_nodes(nodes, fresh))
+    return parts
 
 
 def _named(problem: errors.LabfleetError, cluster: Cluster) -> errors.LabfleetError:
