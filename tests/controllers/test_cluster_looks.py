@@ -307,6 +307,12 @@ def test_pods_that_are_over_end_a_run_whose_caller_forgot() -> None:
             assert told is not None
             assert (told.status, told.reason) == ("False", "OOMKilled")
             assert of(w, run).status.phase == "RUNNING"
+            assert w.process is not None
+            said = await explain.explain(
+                w.process.services, ADMIN, KINDS["Simulation"], run.name, "default"
+            )
+            assert said.next_deadline is not None
+            assert said.next_deadline.what == "it ends, since its pods are over"
             seen.over = {}
             await w.let_pass(600)
             now = of(w, run)

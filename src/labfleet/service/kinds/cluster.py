@@ -30,26 +30,26 @@ async def _explain(services: ServiceContext, cluster: Cluster) -> Explanation:
     """Return what a cluster has, what runs hold of it, and how far its figures are known."""
     path, cache = cluster.key.path, services.cache
     live = cache.by(indices.SIMULATIONS_HOLDING, path)
-    told = made(
+    waiting = cache.count(indices.SIMULATIONS_QUEUED, path)
+    held = ledger.total(r for each in live if (r := each.status.reservation) is not None)
+    runs = f"Runs that hold something: {len(live)}, with {wording.amounts(held)}"
+    said = (
+        _figures(cluster),
+        _capacity(cluster),
+        f"{runs}. Requests that wait: {waiting}",
+        _promise(cluster),
+    )
+    return made(
         cluster,
         phase=mode_of(cluster),
         since=_since(cluster),
-        why=_figures(cluster),
+        why=". ".join(each for each in said if each) + ".",
         conditions=cluster.status.conditions,
         decision=None,
         waits=[],
         deadline=None,
         where="",
     )
-    waiting = cache.count(indices.SIMULATIONS_QUEUED, path)
-    held = ledger.total(r for each in live if (r := each.status.reservation) is not None)
-    lines = (
-        *told.lines,
-        _capacity(cluster),
-        f"Runs that hold something: {len(live)}, {wording.amounts(held)}. Requests that wait: {waiting}.",
-        _promise(cluster),
-    )
-    return msgspec.structs.replace(told, lines=tuple(each for each in lines if each))
 
 
 def _since(cluster: Cluster) -> datetime | None:
@@ -74,16 +74,16 @@ def _capacity(cluster: Cluster) -> str:
     seen = cluster.status.seen
     has = wording.amounts(capacity_of(cluster))
     if seen is None:
-        return f"It has {has}, as stated."
+        return f"It has {has}, as stated"
     nodes = f"{seen.usable} of {count(seen.nodes, 'node')} take pods"
-    return f"It has {has}: {nodes}; pods of no run take {wording.amounts(seen.others)}."
+    return f"It has {has}: {nodes}; pods of no run take {wording.amounts(seen.others)}"
 
 
 def _promise(cluster: Cluster) -> str:
     realised, allowed = cluster.status.overload.realised, cluster.spec.overload_percent
     if realised is None:
         return ""
-    return f"It was above a target {realised:.2%} of the time; {allowed:g} % are allowed."
+    return f"It was above a target {realised:.2%} of the time; {allowed:g} % are allowed"
 
 
 RULES = KindRules(

@@ -9,7 +9,7 @@ from labfleet.decisions.admission.targets import targets
 from labfleet.interfaces import store as stores
 from labfleet.resources import series
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.simulation import Simulation
 from labfleet.service.core import access
@@ -93,7 +93,7 @@ def _usage(services: ServiceContext, obj: Resource, row: stores.SeriesRow | None
         share = None if held is None else held.amounts
     else:
         assert isinstance(obj, Cluster)  # noqa: S101 - there are these two, for the type checker
-        cluster, phase, share = obj.name, None, targets(obj.spec)
+        cluster, phase, share = obj.name, None, targets(as_seen(obj))
         runs = len(services.cache.by(indices.SIMULATIONS_HOLDING, obj.key.path))
     return Usage(
         name=obj.name,
