@@ -25,7 +25,7 @@ LOT_BYTES = 2**20
 SHOWN_PROBLEMS = 20
 TITLES = ["ENDED", "KIND", "FAMILY", "NAME", "NODES", "DURATION", "CPU", "MEMORY(MiB)", "CUT OFF"]
 
-_kind = click.option("--kind", type=click.Choice([each.value for each in RunKind]),
+_kind = click.option("--kind", type=click.Choice([each.value for each in RunKind], case_sensitive=False),
                      help="Only runs of this kind.")  # fmt: skip
 _family = click.option("--family", metavar="NAME", help="Only runs of this family.")
 
