@@ -23,6 +23,7 @@ from api_caller import api as opened
 from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
+from labfleet.resources import series
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
@@ -200,6 +201,29 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
 
 
+async def what_is_used(ask: Recorder, run: str) -> None:
+    """Let a run and its cluster be measured once, and ask what they use."""
+    services = ask.api.world.services
+    used = {
+        "cpu": 1500.0,
+        "memory": 4800.0,
+        "networkIn": 120000.0,
+        "networkOut": 95000.0,
+        "pods": 8,
+    }
+    named = (("Simulation", run, used), ("Cluster", "default", {**used, "othersCpu": 400.0}))
+    for kind, name, values in named:
+        found = await services.objects.get(KINDS[kind].type, name, "default")
+        assert found is not None
+        packed = series.pack(kind, series.single(kind, values))
+        at = series.bucket_start(services.clock.now(), 60)
+        owner = series.Owner(kind, found.metadata.uid)
+        await services.series.merge_series([stores.SeriesRow(owner, 60, at, packed)])
+        plural = KINDS[kind].plural
+        await ask.ask("GET", f"/api/v1/{plural}/{name}/series?since=1h&metric=cpu,pods")
+        await ask.ask("GET", f"/api/v1/fleet/{plural}/usage")
+
+
 class Recorder:
     """Asks, and keeps the first good answer of each operation."""
 
@@ -309,6 +333,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
             spec = (await ask.ask("GET", f"{at}/{run}")).json["spec"]
             await ask.ask("PUT", f"{at}/{run}", {"metadata": {"name": run}, "spec": spec})
             await ask.ask("POST", "/simulation_heartbeat", {"simulation_id": run})
+            await what_is_used(ask, run)
             ended = {"simulation_id": run, "observed": {"cpuMilli": 1700, "memoryMib": 5200}}
             await ask.ask("POST", "/simulation_complete", ended)
             await ask.ask("GET", "/api/v1/predictions")

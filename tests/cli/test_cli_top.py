@@ -103,7 +103,7 @@ def runs(stub):
         {"name": "other", "cluster": "other", "runs": 0, **unknown},
     ]}  # fmt: skip
     stub.answers["GET /api/v1/fleet/simulations/usage"] = 200, {"leftOut": 2, "items": [
-        {"name": "sim-0123456789ab", "cluster": "vaclab", "phase": "RUNNING", **measured},
+        {"name": "sim-0123456789abcdef0123", "cluster": "vaclab", "phase": "RUNNING", **measured},
     ]}  # fmt: skip
     stub.answers["GET /api/v1/simulations/sim-1/series"] = 200, {
         "kind": "Simulation", "name": "sim-1", "worker": "", "step": 60,
@@ -127,11 +127,15 @@ def test_all_live_runs_in_a_narrow_window(run, runs):
     """With their cluster, and how many more there are."""
     done = run("top", "simulations")
     head, first = done.out.splitlines()[:2]
-    assert first.split()[:3] == ["sim-0123456789ab", "vaclab", "6.25"]
+    assert first.split() == [
+        "sim-0123456789abcdef0123", "vaclab", "6.25", "78", "50GiB", "50", "1.23M", "12", "1m",
+    ]  # fmt: skip
     assert max(len(head), len(first)) <= 80
     assert "2" in done.err
     assert "simulations" in done.err
-    assert run("top", "simulations", "-o", "csv").out.splitlines()[1].split(",")[2] == "6250"
+    table = run("top", "simulations", "-o", "csv").out.splitlines()
+    assert table[0].split(",")[6:8] == ["IN/S", "OUT/S"]
+    assert table[1].split(",")[2:8] == ["6250", "78", "51200", "50", "1234567", "999"]
 
 
 def test_one_run_over_time_begins_with_the_run(run, runs):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from product_breaks import Break, Patch
 
+from labfleet.controllers import cluster_samples, clusters
 from labfleet.decisions.admission import chance, judge, needs
 from labfleet.decisions.prediction import learner, series
 from labfleet.rehearsal.seeds.run import Options
@@ -20,6 +21,7 @@ from labfleet.service.core import idempotency
 from labfleet.service.verbs import admission, deciding, drafting
 
 RUNS = Options(hours=3, workers=1, sessions=0, simulations=480)
+MEASURED = Options(hours=1, workers=1, sessions=0, simulations=120)
 BUSY = Options(hours=16, workers=1, sessions=0, simulations=800)
 
 
@@ -144,8 +146,21 @@ def let_outliers_carry(patch: Patch) -> None:
 
 
 def see_no_risk(patch: Patch) -> None:
-    """Say that no load exceeds a target, whatever runs."""
+    """Say that no load exceeds a target, whatever runs and whatever was measured."""
     patch.setattr(chance, "_count", lambda *_: 0)
+    # Else what is seen of the promise turns the rule to that of bounds.
+    patch.setattr(clusters, "above", lambda *_: False)
+
+
+def blame_every_run_for_all(patch: Patch) -> None:
+    """Take the load of a cluster for what each of its runs uses."""
+    before = cluster_samples.ClusterSamples.take
+
+    def take(self: Any, cluster: Any, found: Any, watched: Any) -> None:
+        whole = {name: found.load[name] for name in ("cpu_milli", "memory_mib")}
+        before(self, cluster, replace(found, now=dict.fromkeys(found.now, whole)), watched)
+
+    patch.setattr(cluster_samples.ClusterSamples, "take", take)
 
 
 BREAKS: dict[str, Break] = {
@@ -161,5 +176,6 @@ BREAKS: dict[str, Break] = {
     "count_twice": Break("counted", count_twice, RUNS),
     "say_an_old_version": Break("replayed", say_an_old_version, RUNS),
     "let_outliers_carry": Break("outlier", let_outliers_carry, RUNS),
+    "blame_every_run_for_all": Break("measured", blame_every_run_for_all, MEASURED),
     "see_no_risk": Break("overload", see_no_risk, BUSY),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from math import comb
 
@@ -9,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labfleet.kernel import errors
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
 from labfleet.rehearsal.seeds import playing
 from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
 from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.cluster_meter import FIGURES, WorldMeter
 from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Script, drawn
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster, ClusterSpec
+from labfleet.resources.meta import Key, Metadata
 
 RUNS = Options(hours=0.5, workers=1, sessions=0, simulations=720)
 
@@ -55,6 +61,52 @@ def test_a_clusters_load_is_the_sum_of_what_runs_there():
     assert world.load("a", 300.0) == pytest.approx(two)
 
 
+def metered(**rates: float) -> tuple[WorldMeter, Clusters, list[float]]:
+    """A meter of a world in which two runs are on one cluster; its time is the list's last."""
+    world, rng, now = Clusters(), SeededRng("meter"), [300.0]
+    for number in range(2):
+        script = Script(float(number), "a", "waku", keyed=True)
+        world.scripts[script.wish] = script
+        world.begin(script, f"sim-{number}", drawn(FAMILIES[0], 10, rng), now=0.0)
+    injector = faults.FaultInjector(faults.FaultPlan(rates=rates), rng)
+    uids = {Key("Simulation", "default", "sim-0"): "uid-0"}
+    return WorldMeter(world, lambda: now[-1], injector, uids.get), world, now
+
+
+CLUSTER = Cluster(metadata=Metadata(name="a"), spec=ClusterSpec(capacity=Amounts()))
+
+
+def test_a_meter_tells_each_run_its_own_and_the_cluster_all() -> None:
+    """A run that no simulation is of any more counts in the load alone."""
+
+    async def story() -> None:
+        meter, world, _ = metered()
+        found = await meter.usage(CLUSTER)
+        assert found is not None
+        one = world.running[0.0].shape.takes(300.0)
+        assert found.now == {"uid-0": dict(zip(FIGURES, one, strict=True))}
+        assert tuple(found.load.values()) == pytest.approx(world.load("a", 300.0))
+        world.scripts.clear()
+        assert await meter.usage(CLUSTER) is None
+
+    asyncio.run(story())
+
+
+def test_a_meter_may_be_late_or_away() -> None:
+    """Late is what was told before, with its instant; away is an error and no 0."""
+
+    async def story() -> None:
+        meter, _, now = metered(meter_late=1.0)
+        first = await meter.usage(CLUSTER)
+        now.append(900.0)
+        assert await meter.usage(CLUSTER) is first
+        away, _, _ = metered(meter_away=1.0)
+        with pytest.raises(errors.Unreachable):
+            await away.usage(CLUSTER)
+
+    asyncio.run(story())
+
+
 @given(st.integers(1, 60), st.data())
 def test_the_lower_end_of_an_interval_is_where_so_many_hits_are_just_credible(sample, data):
     """At that share so many hits or more have the probability that the confidence leaves."""
@@ -89,6 +141,7 @@ def test_a_seed_with_run_scripts_repeats_and_holds():
     assert first.runs["completed"] > 3
     assert first.simulations["whole"] > 0
     assert first.simulations["loads compared"] > 0
+    assert first.simulations["measured runs"] > 0
     answer = playing.answer([playing.row_of(first, RUNS)], RUNS, 1.0, 1)
     assert 0 <= answer["overload"]["joint"]["share"] <= 1
     assert "--simulations 720" in playing.command(3, RUNS)

@@ -80,7 +80,7 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
 }
 """Word -> (mean number in a day, shortest and longest span in seconds)."""
 
-RUN_RATES = {"reply_lost": 0.06}
+RUN_RATES = {"reply_lost": 0.06, "meter_away": 0.01, "meter_late": 0.03}
 """Rates of run scripts: drawn only when there are any, and after all others."""
 RUN_SCHEDULED = {"killed_at_decision": (10.0, 1.0, 60.0)}
 OF_RUNS = frozenset({*RUN_RATES, *RUN_SCHEDULED})

@@ -100,13 +100,13 @@ def _usage(call: Call, kind: kinds.Kind) -> int:
             _percent(each, "cpu", "cpuMilli"),
             _amount(numbers.get("memory"), "memoryMib", plain=plain),
             _percent(each, "memory", "memoryMib"),
-            _rate(numbers.get("networkIn"), plain=plain),
-            _rate(numbers.get("networkOut"), plain=plain),
+            *_network(numbers, plain=plain, narrow=run),
             "-" if numbers.get("pods") is None else f"{numbers['pods']:.0f}",
             call.out.age(each.get("minute")),
         ])  # fmt: skip
     first = ["RUN", "CLUSTER"] if run else ["CLUSTER", "RUNS"]
-    titles = ["CPU", "CPU%", "MEMORY", "MEM%", "IN/S", "OUT/S", "PODS", "AGE"]
+    network = ["NET/S"] if run and not plain else ["IN/S", "OUT/S"]
+    titles = ["CPU", "CPU%", "MEMORY", "MEM%", *network, "PODS", "AGE"]
     call.out.table([*first, *titles], rows)
     call.out.left_out(answer, kind.plural)
     return exits.OK
@@ -125,6 +125,14 @@ def _percent(each: dict[str, Any], metric: str, field: str) -> str:
     value = (each.get("numbers") or {}).get(metric)
     whole = (each.get("shareOf") or {}).get(field)
     return "-" if value is None or not whole else f"{100 * value / whole:.0f}"
+
+
+def _network(numbers: dict[str, float], *, plain: bool, narrow: bool) -> list[str]:
+    """Return both directions; in a narrow table for people the busier one, as runs have long names."""
+    both = [numbers.get("networkIn"), numbers.get("networkOut")]
+    if narrow and not plain:
+        both = [max((each for each in both if each is not None), default=None)]
+    return [_rate(each, plain=plain) for each in both]
 
 
 def _rate(value: float | None, *, plain: bool) -> str:

@@ -25,6 +25,7 @@ from labfleet.engine.election import Election, Watch
 from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
+from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
@@ -85,6 +86,7 @@ class Surroundings:
     pace: float | None = None
     deliveries: Deliveries | None = None
     checks_clock: bool = False
+    meter: ClusterMeter = field(default_factory=NoMeter)
 
 
 @dataclass(slots=True)
@@ -159,7 +161,12 @@ class Replica:
             deliveries=around.deliveries,
         )
         maker = assembly.Assembly(
-            around.rng.stream(role), self.services, around.store, around.observer, around.pace
+            around.rng.stream(role),
+            self.services,
+            around.store,
+            around.observer,
+            around.pace,
+            around.meter,
         )
         if role == "scheduler":
             made = maker.scheduler(context)

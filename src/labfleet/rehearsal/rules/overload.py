@@ -4,7 +4,7 @@ Every virtual minute in which an approved run truly runs counts. Minutes are not
 same runs run on. So the sample of a cluster is as many minutes as one run lasts on the whole, and
 a violation is only what cannot be chance: the lower end of a one-sided 99.9 % binomial interval
 of the overloaded share is above CLEARLY times epsilon, of at least LEAST of them. What runs on after
-its approval has ended is left out, since the product cannot know of it until clusters are measured.
+its approval has ended is left out, since admission looks at approvals, not at loads that are measured.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.rules.approvals import Approvals
 from labfleet.rehearsal.rules.counted import Counted
 from labfleet.rehearsal.rules.decided import Decided
+from labfleet.rehearsal.rules.measured import Measured
 from labfleet.rehearsal.rules.overload import Overload
 from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.rehearsal.worlds.database import SharedDatabase
@@ -27,6 +28,7 @@ class Simulations:
     approvals: Approvals = field(init=False)
     counted: Counted = field(init=False)
     decided: Decided = field(init=False)
+    measured: Measured = field(init=False)
     overload: Overload = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +37,8 @@ class Simulations:
         self.approvals = Approvals(self.world, self.broken, time, self.decided.keep)
         self.counted = Counted(self.approvals, self.broken, time)
         self.overload = Overload(self.world, self.broken, time)
-        self.shared.heard.append(self.approvals.committed)
+        self.measured = Measured(self.world, self.broken)
+        self.shared.heard += [self.approvals.committed, self.measured.committed]
 
     def patrol(self, replicas: list[Replica]) -> None:
         """Check what depends on time; every virtual minute."""
@@ -56,7 +59,8 @@ class Simulations:
     def figures(self) -> dict[str, int]:
         """Return what was looked at, as counts that add up over seeds."""
         found = {"decisions again": len(self.decided.sample), "whole": self.decided.whole,
-                 "loads compared": self.counted.looks, "runs": self.world.count}  # fmt: skip
+                 "loads compared": self.counted.looks, "runs": self.world.count,
+                 "measured runs": self.measured.compared}  # fmt: skip
         for name, seen in sorted(self.overload.seen.items()):
             found[f"{name} minutes"], found[f"{name} over"] = seen.minutes, seen.over
             found[f"{name} independent"] = seen.sample

@@ -16,6 +16,7 @@ from labfleet.adapters.cml.hosts import CmlHosts
 from labfleet.adapters.static.compute import StaticCompute
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
+from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
@@ -27,6 +28,7 @@ from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
+from labfleet.rehearsal.worlds.cluster_meter import WorldMeter
 from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.rehearsal.worlds.database import (
     SLOWEST_SECONDS,
@@ -194,6 +196,18 @@ class Stage:
             counted["EC2 over HTTP"] = self.face.calls
         return counted
 
+    def _meter(self) -> ClusterMeter:
+        """Return a process's meter of the clusters; what-ifs measure nothing."""
+        if self.pace is not None:
+            return NoMeter()
+        runs = self.simulations.approvals.runs
+
+        def uid_of(key: Key) -> str | None:
+            found = runs.get(key)
+            return None if found is None else found.metadata.uid
+
+        return WorldMeter(self.clusters, self.loop.time, self.injector, uid_of)
+
     def _compute(self) -> Ec2Calls:
         if self.far is not None:
             return self.far.compute(INSTALLATION)
@@ -242,6 +256,7 @@ class Stage:
                 pace=self.pace,
                 deliveries=self.deliveries,
                 checks_clock=bool(self.plan.scheduled),
+                meter=self._meter(),
             ),
         )
         self.replicas[life] = replica
