@@ -7,7 +7,7 @@ another id, as real ones do.
 from kubernetes_simulator.core.exposition import Families
 from kubernetes_simulator.core.inputs import Json
 from kubernetes_simulator.core.kinds import NODES, PODS
-from kubernetes_simulator.core.node_use import node_spent, node_takes
+from kubernetes_simulator.core.node_use import node_holds, node_spent, node_takes
 from kubernetes_simulator.core.pod_status import container_id
 from kubernetes_simulator.core.quantities import read
 from kubernetes_simulator.core.runs import Attempt
@@ -17,6 +17,7 @@ CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set
 USED, DISK = "container_memory_usage_bytes", "container_fs_usage_bytes"
 IN, OUT = "container_network_receive_bytes_total", "container_network_transmit_bytes_total"
 LIMIT, SEEN = "container_spec_memory_limit_bytes", "container_last_seen"
+DEVICE = "/dev/sda1"
 START = "container_start_time_seconds"
 CORES, BYTES = "machine_cpu_cores", "machine_memory_bytes"
 FAMILIES = {
@@ -58,7 +59,10 @@ def _machine(world: World, page: Families, node: Json, more: dict[str, str]) -> 
     page.add(CORES, {"machine_id": "", **more}, read(room.get("cpu", "0")))
     page.add(BYTES, {"machine_id": "", **more}, read(room.get("memory", "0")))
     root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": "", **more}
-    page.add(CPU, {**root, "cpu": "total"}, node_spent(world, name))
+    page.add(CPU, {**root, "cpu": "total"}, node_spent(world, name, "cpu"))
+    page.add(IN, {**root, "interface": "eth0"}, node_spent(world, name, "received"))
+    page.add(OUT, {**root, "interface": "eth0"}, node_spent(world, name, "sent"))
+    page.add(DISK, {**root, "device": DEVICE}, node_holds(world, name))
     page.add(MEMORY, root, node_takes(world, name, 0)[1])
 
 
@@ -88,7 +92,7 @@ def _pod(world: World, page: Families, pod: Json, more: dict[str, str]) -> None:
         page.add(SEEN, labels, float(int(world.now)))
         page.add(START, labels, float(int(attempt.began)))
         share = attempt.takes("disk", world.now) / len(attempt.containers)
-        page.add(DISK, {**labels, "device": "/dev/sda1"}, share)
+        page.add(DISK, {**labels, "device": DEVICE}, share)
 
 
 def _amounts(

@@ -23,7 +23,7 @@ class Families:
     def add(self, name: str, labels: Mapping[str, str], value: float) -> None:
         """Add a series to a family that was named."""
         shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        self.rows[name].append(f"{name}{{{shown}}} {value:.17g}")
+        self.rows[name].append(f"{name}{{{shown}}} {float(value)!r}")
 
     def text(self) -> str:
         """Return the page."""

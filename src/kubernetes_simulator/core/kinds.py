@@ -102,6 +102,8 @@ ASKED: tuple[Resource, ...] = (
              namespaced=False, verbs=("create",)),
     Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview",
              namespaced=False, verbs=("create",)),
+    Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview",
+             namespaced=False, verbs=("create",)),
 )  # fmt: skip
 """Questions that are posted and answered."""
 SERVED = (*RESOURCES, *COMPUTED, *ASKED)

@@ -46,12 +46,17 @@ RESTARTS = "kube_pod_container_status_restarts_total"
 @lru_cache(maxsize=8192)
 def label_name(key: str) -> str:
     """Return the name under which an object's label is exposed."""
-    return "label_" + re.sub(r"[^a-zA-Z0-9_]", "_", key)
+    plain = re.sub(r"[^a-zA-Z0-9_]", "_", key)
+    return "label_" + re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", plain).lower()
 
 
 def _labels(obj: Json) -> dict[str, str]:
-    rows = obj["metadata"].get("labels") or {}
-    return {label_name(key): str(value) for key, value in sorted(rows.items())}
+    found: dict[str, str] = {}
+    for key, value in sorted((obj["metadata"].get("labels") or {}).items()):
+        name = label_name(key)
+        clashes = sum(each == name or each.startswith(f"{name}_conflict") for each in found)
+        found[f"{name}_conflict{clashes + 1}" if clashes else name] = str(value)
+    return found
 
 
 def kube_state(world: World) -> str:

@@ -8,10 +8,12 @@ from kubernetes_simulator.core import pod_status, scheduler
 from kubernetes_simulator.core.happenings import tell
 from kubernetes_simulator.core.inputs import Json
 from kubernetes_simulator.core.kinds import NODES, PODS
-from kubernetes_simulator.core.runs import CYCLE, Box, Run, When, Wish, plan, wish_of
+from kubernetes_simulator.core.node_use import expect
+from kubernetes_simulator.core.runs import CYCLE, Box, Figure, Run, When, Wish, plan, wish_of
 from kubernetes_simulator.core.world import ENDED, Task, World, amounts
 
 NAME = "kubelet"
+COUNTED: tuple[Figure, ...] = ("cpu", "received", "sent")
 
 
 def _task(pod: Json) -> Task:
@@ -126,6 +128,7 @@ def _run(world: World, pod: Json, run: Run) -> Json:
     when = When(run.number, world.now, real, world.real(CYCLE))
     attempt = plan(said, boxes(pod), when, *seed)
     run.begin(attempt)
+    expect(world, run.node)
     run.stage = "running"
     run.due = None if attempt.seconds is None else world.now + attempt.seconds
     for each in pod["spec"]["containers"]:
@@ -138,8 +141,9 @@ def _over(world: World, run: Run) -> None:
     attempt = run.attempt
     if attempt is not None:
         attempt.ended = world.now
-        spent = world.spent.get(run.node, 0.0)
-        world.spent[run.node] = spent + attempt.total("cpu", world.now)
+        for figure in COUNTED:
+            key = (run.node, figure)
+            world.spent[key] = world.spent.get(key, 0.0) + attempt.total(figure, world.now)
 
 
 def _end(world: World, pod: Json, run: Run) -> Json:

@@ -10,6 +10,7 @@ from kubernetes_simulator.core import (
     kubelet,
     nodes,
     ownership,
+    pressure,
     replicasets,
     statefulsets,
 )
@@ -62,6 +63,9 @@ def _look(world: World, task: Task) -> None:
             return
         case "event:":
             happenings.expire(world, space, name)
+            return
+        case "pressure:":
+            pressure.look(world, name)
             return
         case "silence:":
             nodes.notice(world, name)

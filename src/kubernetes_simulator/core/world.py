@@ -13,7 +13,7 @@ from kubernetes_simulator.core.faults import Fault
 from kubernetes_simulator.core.inputs import Json, Rng
 from kubernetes_simulator.core.kinds import BY_KIND, NODES, PODS, Resource
 from kubernetes_simulator.core.quantities import read
-from kubernetes_simulator.core.runs import Run
+from kubernetes_simulator.core.runs import Figure, Run
 from kubernetes_simulator.core.settings import Settings
 from kubernetes_simulator.core.store import Change, Name, Store
 
@@ -38,7 +38,8 @@ class World:
     now: the moment that is being lived; inside a settling it is when the thing fell due.
     timers: what is to be looked at, and when. dirty: what is to be looked at now, in order.
     waiting: pods that no node takes yet. booked, on_node: by node. runs: what each pod does, by
-    uid; those of ended pods are `past`, the oldest forgotten. silent: nodes whose kubelet says
+    uid; those of ended pods are `past`, the oldest forgotten. spent: what lives of containers that
+    are over have taken in all, by node and figure. pressed: nodes whose memory is being looked at. silent: nodes whose kubelet says
     nothing, and since when. images: what each node has pulled.
     """
 
@@ -55,8 +56,9 @@ class World:
     on_node: dict[str, dict[Name, None]] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     past: "OrderedDict[str, Run]" = field(default_factory=OrderedDict)
-    spent: dict[str, float] = field(default_factory=dict)
+    spent: dict[tuple[str, Figure], float] = field(default_factory=dict)
     silent: dict[str, float] = field(default_factory=dict)
+    pressed: set[str] = field(default_factory=set)
     images: dict[str, dict[str, None]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     addresses: int = 0

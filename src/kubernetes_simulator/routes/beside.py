@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubernetes_simulator.core import scheduler, writing
-from kubernetes_simulator.core.access import Caller, may
+from kubernetes_simulator.core.access import Caller, may, require
 from kubernetes_simulator.core.deleting import Wishes
 from kubernetes_simulator.core.errors import ApiError, bad_request, conflict, forbidden, not_found
 from kubernetes_simulator.core.inputs import Json, micro_stamp, new_uid, stamp
@@ -142,6 +142,23 @@ def review_self(call: Call) -> Reply:
     }, 201)  # fmt: skip
 
 
+def review_token(call: Call) -> Reply:
+    """Say whom a token stands for."""
+    require(call.caller, "create", call.place.resource, "", "")
+    body = decoded(call.request)
+    asked = str(((body.get("spec") or {}) if isinstance(body, dict) else {}).get("token", ""))
+    try:
+        found = call.world.access.caller(f"Bearer {asked}", call.world.now)
+        user = {"username": found.user, "groups": list(found.groups)}
+        status: Json = {"authenticated": True, "user": user}
+    except ApiError:
+        status = {"authenticated": False, "error": "the token is not known"}
+    return json_reply({
+        "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1",
+        "metadata": {"creationTimestamp": None}, "spec": {}, "status": status,
+    }, 201)  # fmt: skip
+
+
 def refuse_stream(call: Call) -> Reply:
     """Refuse what would need a real container."""
     raise forbidden(f"{call.place.sub} is not simulated: no container runs behind a pod")
@@ -159,6 +176,7 @@ QUESTIONS: dict[str, Answer] = {
     "selfsubjectaccessreviews": review_access,
     "selfsubjectrulesreviews": review_rules,
     "selfsubjectreviews": review_self,
+    "tokenreviews": review_token,
 }
 
 

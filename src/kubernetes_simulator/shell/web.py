@@ -48,6 +48,7 @@ class Web:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",
             access_log=False,
             timeout_keep_alive=KEEP_ALIVE,
         )
