@@ -70,14 +70,15 @@ def node(name: str, **spec: Any) -> Json:
 
 
 class ScriptedCluster(httpx2.AsyncBaseTransport):
-    """The server. What a test sets: `down`, `refuse`, `token`, `cut_after`, `twice`, `mute`, `bookmarks`."""
+    """The server. What a test sets: `down`, `refuse`, `token`, `cut_after`, `twice`,
+    `mute`, `short` (a watch ends in order at once), `bookmarks`."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Json]] = {"pods": {}, "nodes": {}}
         self.log: list[tuple[int, str, str, Json]] = []
         self.version, self.oldest = 100, 0
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self.down = self.twice = self.mute = self.shuffled = False
+        self.down = self.twice = self.mute = self.shuffled = self.short = False
         self.refuse: dict[str, tuple[int, bytes]] = {}
         self.token = ""
         self.cut_after: int | None = None
@@ -172,7 +173,7 @@ class ScriptedCluster(httpx2.AsyncBaseTransport):
                     yield self.raw
                     await asyncio.sleep(0)
             sent = 0
-            while True:
+            while not self.short:
                 news = self._news
                 found = [
                     each

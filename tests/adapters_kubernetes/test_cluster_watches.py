@@ -154,17 +154,45 @@ def test_a_server_that_is_down_from_the_start_is_an_error_at_once() -> None:
     story(tell)
 
 
-def test_a_broken_server_is_not_asked_without_a_pause() -> None:
-    """Watches that end at once, and versions that are always too old: some requests a minute."""
+def test_a_server_that_is_always_too_old_is_not_asked_without_a_pause() -> None:
+    """A list costs it thousands of pods: a few a minute."""
 
     async def tell(server: ScriptedCluster, look: Any) -> None:
         await look()
-        server.oldest = 10**9
         server.forget()
         server.oldest = 10**9
         before = len(server.asked)
         await asyncio.sleep(600)
         assert len(server.asked) - before < 80
+
+    story(tell)
+
+
+def test_a_server_that_ends_each_watch_at_once_is_not_asked_without_a_pause() -> None:
+    """A watch that ends in order is followed by the next one, not faster than one a second."""
+
+    async def tell(server: ScriptedCluster, look: Any) -> None:
+        server.short = True
+        await look()
+        before = len(server.asked)
+        await asyncio.sleep(600)
+        assert 20 < len(server.asked) - before < 700
+        server.short = False
+        server.put("pods", pod("p", "run-a"))
+        await asyncio.sleep(61)
+        assert set((await look()).runs) == {"run-a"}
+
+    story(tell)
+
+
+def test_a_watch_with_bookmarks_is_not_silent() -> None:
+    """A quiet cluster costs one list in five minutes."""
+
+    async def tell(server: ScriptedCluster, look: Any) -> None:
+        await look()
+        await asyncio.sleep(280)
+        assert lists(server) == 1
+        assert len(watches(server)) == 1
 
     story(tell)
 
@@ -178,9 +206,10 @@ def test_a_token_that_was_replaced_is_read_again() -> None:
         server.put("pods", pod("p", "run-a"))
         await look()
         assert secrets.read == 1
+        await asyncio.sleep(20)
         server.token = secrets.token = "t2"
         server.forget()
-        await asyncio.sleep(5)
+        await asyncio.sleep(1.2)  # a pause of a second at most before the list, and none after 401
         assert set((await look()).runs) == {"run-a"}
         assert secrets.read == 2
         server.token = "t3"
