@@ -49,8 +49,10 @@ def is_there(session: Session) -> bool:
     """Tell whether a session has a lab that was ready once and has not gone; the cheap question."""
     status = session.status
     lab = status.lab
-    gone = lab is None or lab.id is None or lab.seen_gone
-    return status.phase in UP and status.ready_at is not None and not gone
+    # In this order for lists: most sessions of a fleet have no lab any more, or not yet.
+    if lab is None or lab.id is None or lab.seen_gone:
+        return False
+    return status.phase in UP and status.ready_at is not None
 
 
 def access(
