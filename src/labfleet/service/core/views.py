@@ -64,7 +64,7 @@ def _rows(sources: Sources, principal: Principal, rows: Sequence[Any]) -> Sequen
     types = set(map(type, rows))
     if not any(issubclass(each, Resource) for each in types):
         return rows
-    kinds = {each.kind for each in rows} if len(types) == 1 else frozenset()
+    kinds = {each.kind for each in rows} if len(types) == 1 else set()
     if len(kinds) != 1:
         return [within(sources, principal, each) for each in rows]
     show = _view(sources, principal, kinds.pop())
