@@ -12,6 +12,7 @@ is 20 requests one after the other, ours 20 commits at once: no ratio is made of
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import subprocess
@@ -57,13 +58,14 @@ def measure(plan: Plan) -> dict[str, Any]:
 class _Client(asyncio.Protocol):
     """Counts what comes; parses nothing more than it must."""
 
-    def __init__(self, all_: _Clients) -> None:
+    def __init__(self, all_: _Clients, request: bytes) -> None:
         self._all = all_
+        self._request = request
         self._tail = b""
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        transport.write(self._all.request)
+        transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         now = time.monotonic()
@@ -71,7 +73,7 @@ class _Client(asyncio.Protocol):
         text = self._tail + data
         greeted, changed = text.count(b"retry: 1000"), text.count(b"event: MODIFIED")
         self._tail = text[-14:] if b"event: MODIFIED" not in text[-14:] else b""
-        if b"HTTP/1.1 503" in text or b"HTTP/1.1 401" in text:
+        if any(b"HTTP/1.1 %d" % status in text for status in (401, 429, 503)):
             self._all.refused += 1
         self._all.greeted += greeted
         if changed:
@@ -80,10 +82,10 @@ class _Client(asyncio.Protocol):
 
 
 class _Clients:
-    """All clients: connecting, counting."""
+    """All clients: connecting with one of the requests each, in turn; counting."""
 
-    def __init__(self, request: bytes) -> None:
-        self.request = request
+    def __init__(self, requests: list[bytes]) -> None:
+        self.requests = requests
         self.greeted = self.refused = self.size = 0
         self.arrived: list[tuple[float, int]] = []
         self.transports: list[Any] = []
@@ -92,13 +94,16 @@ class _Clients:
         loop = asyncio.get_running_loop()
         for first in range(0, count, 100):
             made = await asyncio.gather(*(
-                loop.create_connection(lambda: _Client(self), "127.0.0.1", port)
-                for _ in range(min(100, count - first))
+                loop.create_connection(functools.partial(_Client, self, request), "127.0.0.1", port)
+                for request in self._some(first, min(first + 100, count))
             ))  # fmt: skip
             self.transports += [transport for transport, _ in made]
         await self._until(lambda: self.greeted + self.refused >= count, "greetings")
         if self.refused:
             raise RuntimeError(f"{self.refused} of {count} streams were refused")
+
+    def _some(self, first: int, end: int) -> list[bytes]:
+        return [self.requests[number % len(self.requests)] for number in range(first, end)]
 
     async def got(self, events: int) -> list[float]:
         """Return the instants of arrival once so many events came."""
@@ -116,6 +121,7 @@ class _Clients:
 
 async def _ours(plan: Plan, folder: Path, count: int, cpu: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.stream_server", str(folder / "store.db"), str(cpu)]
+    command.append(str(count))
     child = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -131,11 +137,11 @@ async def _ours(plan: Plan, folder: Path, count: int, cpu: int) -> dict[str, Any
             said: dict[str, Any] = json.loads(await asyncio.to_thread(hear.readline))
             return said
 
-        request = (
-            "GET /api/v1/events?snapshot=false HTTP/1.1\r\nHost: bench\r\n"
-            f"Authorization: Bearer {ready['token']}\r\nAccept: text/event-stream\r\n\r\n"
-        )
-        clients = _Clients(request.encode())
+        clients = _Clients([
+            b"GET /api/v1/events?snapshot=false HTTP/1.1\r\nHost: bench\r\n"
+            b"Authorization: Bearer %s\r\nAccept: text/event-stream\r\n\r\n" % token.encode()
+            for token in ready["tokens"]
+        ])  # fmt: skip
         idle = _pss(child.pid)
         begun = time.monotonic()
         await clients.connect(ready["port"], count)

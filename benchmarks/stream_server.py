@@ -1,8 +1,8 @@
 """The child of the stream benchmark: the API on a free port, driven line by line from stdin.
 
-`python -m benchmarks.stream_server FILE CPU` prints port and token, then for each line N
-commits N changes at once and prints when that began, when the ring had the first of them, and
-the CPU time used before it; 0 only prints the CPU time. Ends when stdin does.
+`python -m benchmarks.stream_server FILE CPU CLIENTS` prints port and tokens for so many clients,
+then for each line N commits N changes at once and prints when that began, when the ring had the
+first of them, and the CPU time used before it; 0 only prints the CPU time. Ends when stdin does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks import measure
 from benchmarks.wired import Wired, wired
+from labfleet.api.streams.open_stream import PER_TOKEN
 from labfleet.app import serving
 from labfleet.app.settings import Settings
 from labfleet.interfaces import store as stores
@@ -26,7 +27,7 @@ from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.meta import Key, Metadata
 
 
-async def _serve(path: str) -> None:
+async def _serve(path: str, clients: int) -> None:
     settings = Settings(port=0)
     bound = serving.listen(settings)
     async with wired(f"sqlite:///{path}") as system:
@@ -46,7 +47,7 @@ async def _serve(path: str) -> None:
             task = group.create_task(server.serve(sockets=[bound]))
             while not server.started:
                 await asyncio.sleep(0.001)
-            _say(port=bound.getsockname()[1], token=system.token)
+            _say(port=bound.getsockname()[1], tokens=await _tokens(system, clients))
             while line := await asyncio.to_thread(sys.stdin.readline):
                 count = int(line)
                 if count == 0:
@@ -61,6 +62,17 @@ async def _serve(path: str) -> None:
             system.app.events.shutdown()
             server.should_exit = True
             await task
+
+
+async def _tokens(system: Wired, clients: int) -> list[str]:
+    """Return a token for each so many clients as one may have, in turn."""
+    admin = await system.tokens.authenticate(system.token)
+    count = -(-clients // PER_TOKEN)
+    more = [
+        await system.tokens.create(admin, role="admin", owner=f"bench-{number}")
+        for number in range(1, count)
+    ]
+    return [system.token, *(each.text for each in more)]
 
 
 async def _commit(system: Wired, names: list[str]) -> None:
@@ -93,4 +105,4 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
     if int(sys.argv[2]) >= 0:
         os.sched_setaffinity(0, {int(sys.argv[2])})
-    measure.run(_serve(sys.argv[1]))
+    measure.run(_serve(sys.argv[1], int(sys.argv[3])))

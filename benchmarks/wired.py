@@ -21,11 +21,12 @@ from labfleet.service.core.tokens import Tokens
 
 @dataclass(frozen=True)
 class Wired:
-    """The application, what it stands on, and an admin's token."""
+    """The application, what it stands on, all tokens, and an admin's token as its text."""
 
     app: Front
     services: ServiceContext
     ring: Ring
+    tokens: Tokens
     token: str
 
 
@@ -50,7 +51,7 @@ async def wired(url: str) -> AsyncIterator[Wired]:
             while not ring.ready:
                 await asyncio.sleep(0.001)
             try:
-                yield Wired(app, services, ring, made.text)
+                yield Wired(app, services, ring, tokens, made.text)
             finally:
                 for feed in feeds:
                     feed.cancel()

@@ -66,6 +66,17 @@ async def test_a_request_of_another_process_is_stored_and_decided(world: World):
 
 
 @pytest.mark.asyncio
+async def test_a_server_without_clusters_learns_nothing(world: World):
+    """A round with nothing to decide brings no learner, and so no numpy, until there is a cluster."""
+    decider = Decider(world.services)
+    assert not await decider.round(None)
+    assert world.services.learning.known is None
+    await cluster(world)
+    assert not await decider.round(None)
+    assert world.services.learning.known is not None
+
+
+@pytest.mark.asyncio
 async def test_a_caller_that_nobody_answers_gets_one_answer_later(world: World):
     """Without a decider in time it is 503; the same key later gives the one decision."""
     await cluster(world)

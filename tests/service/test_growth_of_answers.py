@@ -7,16 +7,18 @@ import itertools
 import msgspec
 import pytest
 from counting_cache import CountingCache
-from fleet_world import ADMIN, START, World, who
+from fleet_world import ADMIN, MACHINE, START, World, who
 from fleet_world import world as opened
 
 from labfleet.decisions.idle import IdleFacts
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Effect, Metadata, Resource
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
+    LabStatus,
     Session,
     SessionPhase,
     SessionSpec,
@@ -29,7 +31,7 @@ from labfleet.resources.simulation import (
     SimulationStatus,
 )
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
-from labfleet.service.core import lookup
+from labfleet.service.core import lookup, views
 from labfleet.service.kinds import indices
 from labfleet.service.reads import explain, idle_facts, listing
 from labfleet.service.reads.idle_facts import Reading
@@ -206,3 +208,27 @@ def test_an_ended_session_is_looked_after_until_it_holds_nothing(phase: SessionP
         made = msgspec.structs.replace(session(1), metadata=metadata, status=status)
         kept = phase not in TERMINAL or held or gone or effect
         assert tuple(indices.SESSIONS_OPEN.values(made)) == ((True,) if kept else ())
+
+
+@pytest.mark.asyncio
+async def test_a_page_looks_once_at_what_its_rows_share() -> None:
+    """The worker, the definition and the policy are read once for all labs of a page."""
+    async with opened(CountingCache) as world:
+        await world.definition("two")
+        worker = await world.make("Worker", "w1", {"machine": MACHINE})
+        machine = MachineStatus(id="i-1", state="running", public_address="198.51.100.7")
+        await world.status(worker, phase=WorkerPhase.ACTIVE, machine=machine)
+        await world.services.fresh()
+        lab = LabStatus(title="t", marker="m", id="lab-1")
+        status = SessionStatus(
+            phase=SessionPhase.RUNNING, worker="w1", lab=lab, ready_at=START, started_at=START
+        )
+        rows = [msgspec.structs.replace(session(number), status=status) for number in range(KEPT)]
+        caller = who("user", "bob").principal
+        read = []
+        for count in (1, KEPT):
+            before = world.services.cache.touched
+            shown = views.within(world.services, caller, {"items": rows[:count]})["items"]
+            read.append(world.services.cache.touched - before)
+            assert [each.status.access.host for each in shown] == ["198.51.100.7"] * count
+        assert 0 < read[0] == read[1]

@@ -6,6 +6,7 @@ session's, so that neither can be out of date elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from labfleet.resources.definition import Definition
@@ -49,41 +50,71 @@ def is_there(session: Session) -> bool:
     """Tell whether a session has a lab that was ready once and has not gone; the cheap question."""
     status = session.status
     lab = status.lab
-    gone = lab is None or lab.id is None or lab.seen_gone
-    return status.phase in UP and status.ready_at is not None and not gone
+    # In this order for lists: most sessions of a fleet have no lab any more, or not yet.
+    if lab is None or lab.id is None or lab.seen_gone:
+        return False
+    return status.phase in UP and status.ready_at is not None
 
 
-def access(
-    session: Session, worker: Worker | None, definition: Definition | None
-) -> SessionAccess | None:
-    """Return where a session's lab is reached; None before it is ready and after it has gone.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a worker's labs are reached: what is the same for each of them.
+
+    host: Address of the ports; empty when there is none now.
+    cml_url: CML's page on that server; None when there is none.
+    admin: Name of the account that Labfleet itself uses there.
+    message: Why there is no address; empty when there is one.
+    """
+
+    host: str = ""
+    cml_url: str | None = None
+    admin: str = ""
+    message: str = ""
+
+
+def place(worker: Worker) -> Place | None:
+    """Return where the labs on a worker are reached; None when its machine is ending or gone.
 
     A lab on a machine that does not run is still there and has no address, for the next start
     may bring another one: then only `message` is set.
     """
-    status = session.status
-    lab = status.lab
-    if worker is None or not is_there(session):
-        return None
     shown, machine = worker.status.machine, worker.spec.machine
     if shown.state in _OVER or machine is None:
         return None
     # A server without a machine of ours has no state, and its address is a part of its spec.
     if shown.id is not None and shown.state != "running":
         told = f"{worker.name} is {shown.state or 'not seen'}: its address is told when it runs"
-        return SessionAccess(message=told)
-    host, base = host_of(worker), page(cml_url(machine, shown))
+        return Place(message=told)
+    host = host_of(worker)
     if not host:
-        return SessionAccess(message=f"{worker.name} has no address")
+        return Place(message=f"{worker.name} has no address")
+    return Place(host, page(cml_url(machine, shown)), machine.cml.admin_username)
+
+
+def access(
+    session: Session, worker: Worker | None, definition: Definition | None
+) -> SessionAccess | None:
+    """Return where a session's lab is reached; None before it is ready and after it has gone."""
+    found = None if worker is None or not is_there(session) else place(worker)
+    return None if found is None else access_at(found, session, definition)
+
+
+def access_at(found: Place, session: Session, definition: Definition | None) -> SessionAccess:
+    """Return where the lab of a session, which is there, is reached on its worker's place."""
+    if found.message:
+        return SessionAccess(message=found.message)
+    status, base = session.status, found.cml_url
+    lab = status.lab
     named = None if definition is None else definition.spec.lab_user
-    if named is not None and named.name == machine.cml.admin_username:
+    if named is not None and named.name == found.admin:
         named = None  # the account that Labfleet itself uses is nobody's of a lab
+    address = _bracketed(found.host)
     return SessionAccess(
-        host=host,
+        host=found.host,
         cml_url=base,
         lab_url=None if base is None or lab is None else f"{base}/lab/{lab.id}",
         lab_user=named,
-        ports=tuple(_port(host, each) for each in status.ports),
+        ports=tuple([_port(address, each) for each in status.ports]),
     )
 
 
@@ -107,9 +138,8 @@ def _parts(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, parts.hostname or "", number
 
 
-def _port(host: str, port: PortAllocation) -> PortAccess:
-    address = f"{_bracketed(host)}:{port.number}"
-    url = f"{_scheme(port)}://{address}"
+def _port(address: str, port: PortAllocation) -> PortAccess:
+    url = f"{_scheme(port)}://{address}:{port.number}"
     return PortAccess(name=port.name, node=port.node, kind=port.kind, url=url)
 
 

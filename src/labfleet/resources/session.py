@@ -239,7 +239,8 @@ class LabStatus(Record, frozen=True, kw_only=True):
     seen_gone: bool = False
 
 
-class PortAccess(Record, frozen=True, kw_only=True):
+# Texts alone, which make no circle: a list has thousands, which the collector need not look at.
+class PortAccess(Record, frozen=True, kw_only=True, gc=False):
     """How one port of a lab is reached.
 
     name: Name of the port.

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from labfleet.engine.index import Index
-from labfleet.resources import conditions, refs
+from labfleet.resources import alerts, conditions, refs
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Resource
 from labfleet.resources.paths import Getter, getter
@@ -178,6 +178,10 @@ def _stray(worker: Worker) -> Iterable[bool]:
     return () if ended or not worker.status.stray_labs.count else (True,)
 
 
+def _raised(worker: Worker) -> Iterable[bool]:
+    return (True,) if any(map(alerts.is_raised, worker.status.conditions)) else ()
+
+
 def _outside(worker: Worker) -> Iterable[str]:
     """Return the region of a machine that others ended, or that is not there."""
     told = conditions.find(worker.status.conditions, WorkerCondition.EXTERNAL_CHANGE)
@@ -214,6 +218,8 @@ WORKERS_STRAY = Index(Worker, "stray", _stray)
 """Those with labs of ours on their server that are no session's."""
 WORKERS_OUTSIDE = Index(Worker, "outside", _outside)
 """By region those whose machine others ended, or which the provider did not show."""
+WORKERS_RAISED = Index(Worker, "raised", _raised)
+"""Those with an alert, so that the many without one are not asked for theirs every few seconds."""
 WORKERS_ENDED = Index(Worker, "ended", _worker_ended)
 """By the day (UTC) on which they were terminated."""
 

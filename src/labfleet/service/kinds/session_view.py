@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import msgspec
 
 from labfleet.decisions import reach
 from labfleet.resources import refs
+from labfleet.resources.meta import Ref
 from labfleet.resources.session import Session, SessionAccess
 from labfleet.resources.worker import Worker
 from labfleet.service.core.access import Principal
@@ -21,22 +25,32 @@ def sight(sources: Sources, principal: Principal) -> str:
     return sources.settings.now().access.user_sees if limited else ALL
 
 
-def view(sources: Sources, principal: Principal, session: Session) -> Session:
-    """Return the session with `status.access` as far as the caller may see it."""
-    # Lists ask this for each of a thousand rows: what has no lab costs no look at anything else.
-    if not reach.is_there(session):
-        return session
-    cache = sources.cache
-    worker = cache.find(refs.worker_of(session))
-    if worker is None:
-        return session
-    found = reach.access(session, worker, cache.find(refs.definition_of(session)))
-    if found is None:
-        return session
-    shown = _limited(found, sight(sources, principal))
-    return msgspec.structs.replace(
-        session, status=msgspec.structs.replace(session.status, access=shown)
-    )
+def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]:
+    """Return what shows a session with `status.access` as far as the caller may see it."""
+    cache, much = sources.cache, sight(sources, principal)
+
+    # The labs of a list share a few workers and definitions: each is looked at once for them all.
+    @functools.cache
+    def place(ref: Ref[Worker] | None) -> reach.Place | None:
+        worker = cache.find(ref)
+        return None if worker is None else reach.place(worker)
+
+    definition = functools.cache(cache.find)
+
+    def show(session: Session) -> Session:
+        # Lists ask this for each of a thousand rows: what has no lab costs no look at others.
+        if not reach.is_there(session):
+            return session
+        there = place(refs.worker_of(session))
+        if there is None:
+            return session
+        found = reach.access_at(there, session, definition(refs.definition_of(session)))
+        shown = _limited(found, much)
+        return msgspec.structs.replace(
+            session, status=msgspec.structs.replace(session.status, access=shown)
+        )
+
+    return show
 
 
 def _limited(found: SessionAccess, much: str) -> SessionAccess:

@@ -47,6 +47,7 @@ RULES = KindRules(
         indices.WORKERS_ABSENT,
         indices.WORKERS_STRAY,
         indices.WORKERS_OUTSIDE,
+        indices.WORKERS_RAISED,
         indices.WORKERS_ENDED,
     ),
 )

@@ -34,6 +34,7 @@ DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
 TAGS_LIMIT = 50
 TAG_LIMIT = 400
+_UNKNOWN = (True, 0, 0)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
@@ -93,11 +94,12 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
     matching = [
         show(obj) if early else obj
         for obj in _candidates(services, caller, row, query)
-        if wanted(obj)
+        if wanted is None or wanted(obj)
     ]
     ordered = [(order(obj), obj) for obj in matching]
     if after is not None:
-        floor = _sort_key(after, descends=query.sort.startswith("-"))
+        value = (after.missing, after.rank, after.value)
+        floor = _directed(value, query.sort), after.namespace, after.name
         ordered = [pair for pair in ordered if pair[0] > floor]
     page = heapq.nsmallest(query.limit + 1, ordered, key=_first)
     items = tuple(obj if early else show(obj) for _, obj in page[: query.limit])
@@ -128,35 +130,36 @@ def _candidates(
     return (obj for value in best[2] for obj in cache.by(best[1], value))
 
 
-def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], bool]:
+def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], bool] | None:
+    """Return the judgement of a row, None when nothing is asked of it; made once for all rows."""
     owner = access.only_owner(caller.principal, row.name)
     parsed = selectors.parse(query.selector) if query.selector else ()
-    tests: list[tuple[Getter, frozenset[str]]] = []
+    tests: list[Callable[[Resource], bool]] = []
+    if query.namespace is not None:
+        tests.append(lambda obj: obj.metadata.namespace == query.namespace)
+    if owner is not None:
+        tests.append(lambda obj: bool(obj.spec.owner == owner))
+    if parsed:
+        tests.append(lambda obj: selectors.matches(parsed, obj.metadata.labels))
     paths = dict(row.filters)
     for name, value in query.filters:
         read = getter(row.type, paths[name]) if name in paths else None
         if read is None:
             raise intake.invalid((name, f"{row.plural} cannot be filtered by {name}"))
-        tests.append((read, frozenset(value.split(","))))
+        tests.append(_one_of(read, frozenset(value.split(","))))
+    if query.tags:
+        tests.append(_tagged(row, query.tags))
+    if len(tests) > 1:
+        return lambda obj: all(test(obj) for test in tests)
+    return tests[0] if tests else None
 
-    tagged = _tagged(row, query.tags)
 
-    def wanted(obj: Resource) -> bool:
-        if query.namespace is not None and obj.metadata.namespace != query.namespace:
-            return False
-        if owner is not None and obj.spec.owner != owner:
-            return False
-        if parsed and not selectors.matches(parsed, obj.metadata.labels):
-            return False
-        return all(read(obj) in values for read, values in tests) and tagged(obj)
-
-    return wanted
+def _one_of(read: Getter, values: frozenset[str]) -> Callable[[Resource], bool]:
+    return lambda obj: read(obj) in values
 
 
 def _tagged(row: Kind, tags: tuple[str, ...]) -> Callable[[Resource], bool]:
     """Return the judgement by tags; what has unknown tags has none of them for sure."""
-    if not tags:
-        return lambda _: True
     read = getter(row.type, row.tags) if row.tags else None
     if read is None:
         raise intake.invalid(("tag", f"{row.plural} have no tags"))
@@ -173,7 +176,7 @@ def _tagged(row: Kind, tags: tuple[str, ...]) -> Callable[[Resource], bool]:
     return tagged
 
 
-def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
+def _order(row: Kind, sort: str) -> Callable[[Resource], tuple[Any, str, str]]:
     path = sort.removeprefix("-")
     if any(path == each or path.startswith(f"{each}.") for each in row.derived):
         what = f"{path[:80]} is worked out when it is read; sort by something that is stored"
@@ -183,21 +186,33 @@ def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
         what = f"{row.plural} have no {path[:80]!r}{intake.hint(path[:80], known)}"
         raise intake.invalid(("sort", what), reason="UnknownField")
 
-    def order(obj: Resource) -> Any:
-        missing, rank, value = _value(row, sort, obj)
-        place = _Place("", missing, rank, value, obj.metadata.namespace, obj.name)
-        return _sort_key(place, descends=sort.startswith("-"))
+    read = getter(row.type, path) if path else None
+    if read is None:
+        same = _directed(_UNKNOWN, sort)
+
+        def by_name(obj: Resource) -> tuple[Any, str, str]:
+            named = obj.metadata
+            return same, named.namespace, named.name
+
+        return by_name
+
+    def order(obj: Resource) -> tuple[Any, str, str]:
+        named = obj.metadata
+        return _directed(_comparable(read(obj)), sort), named.namespace, named.name
 
     return order
 
 
 def _value(row: Kind, sort: str, obj: Resource) -> tuple[bool, int, float | int | str]:
-    """Return a comparable form: unknown last, numbers and instants before text."""
     path = sort.removeprefix("-")
     read = getter(row.type, path) if path else None
-    value = None if read is None else read(obj)
+    return _UNKNOWN if read is None else _comparable(read(obj))
+
+
+def _comparable(value: Any) -> tuple[bool, int, float | int | str]:
+    """Return a comparable form: unknown last, numbers and instants before text."""
     if value is None:
-        return True, 0, 0
+        return _UNKNOWN
     if isinstance(value, datetime):
         # Microseconds as an integer: exact, so that a cursor finds its row again.
         span = value - _EPOCH
@@ -228,9 +243,11 @@ class _Down:
         return hash(self.value)
 
 
-def _sort_key(place: _Place, *, descends: bool) -> tuple[Any, ...]:
-    pair = (place.rank, place.value)
-    return (place.missing, _Down(pair) if descends else pair, place.namespace, place.name)
+def _directed(value: tuple[bool, int, float | int | str], sort: str) -> tuple[bool, Any]:
+    """Return what sorts a value as asked: what is unknown comes last in both directions."""
+    missing, *told = value
+    pair = tuple(told)
+    return missing, _Down(pair) if sort.startswith("-") else pair
 
 
 def _first(pair: tuple[Any, Resource]) -> Any:

@@ -22,6 +22,7 @@ from labfleet.resources.providers.trouble import CAUSES
 from labfleet.resources.worker import Worker
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import indices
 
 MEASURED_BY: dict[str, str] = {
     WorkerCondition.CPU_HIGH: "cpu",
@@ -48,7 +49,7 @@ def standing(services: ServiceContext) -> tuple[Raised, ...]:
         each.spec.worker_uid or f"{each.namespace}/{each.spec.worker}"
         for each in services.cache.all(Leak)
     }
-    for each in services.cache.all(Worker):
+    for each in services.cache.by(indices.WORKERS_RAISED, True):
         found += (
             row
             for row in of_worker(services, each)

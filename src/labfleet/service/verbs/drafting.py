@@ -84,8 +84,10 @@ class Drafter:
 
     async def drafts(self, asked: Sequence[Asked]) -> list[Draft]:
         """Return the decisions on these requests and on all that wait in the store, in order."""
-        await self._learn()
         cache = self._services.cache
+        if not asked and not cache.keys(Cluster):
+            return []  # no need to learn, which brings numpy to a server without clusters
+        await self._learn()
         new: dict[str, list[_New]] = {}
         clusters: dict[str, Cluster] = {}
         for each in asked:
