@@ -442,8 +442,12 @@ async def _ended(
     used, and its caller may still tell.
     """
 
+    newest = False
+
     async def attempt() -> Simulation:
-        old = await lookup.found(services, caller, Simulation, name, namespace)
+        nonlocal newest
+        old = await lookup.found(services, caller, Simulation, name, namespace, newest=newest)
+        newest = True  # after a conflict, or where the cache says that there is nothing to do
         status = old.status
         late = status.phase is SimulationPhase.EXPIRED and reported and not status.reported
         if not late and (status.phase not in OPEN or (undecided and status.decision is not None)):
@@ -465,6 +469,7 @@ async def _ended(
             writes=_taught(services, old, new) if reported else (),
             fence=fence,
         )
+        services.cache.wrote(stored[0])
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
