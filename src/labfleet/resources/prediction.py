@@ -77,7 +77,10 @@ class Prediction(Record, frozen=True, kw_only=True):
 
     def of(self, resource: str) -> Forecast | None:
         """Return the forecast of one resource; None when nothing is known of it."""
-        return next((each for each in self.forecasts if each.resource == resource), None)
+        for each in self.forecasts:
+            if each.resource == resource:
+                return each
+        return None
 
 
 class Achieved(Record, frozen=True, kw_only=True):

@@ -125,7 +125,7 @@ class Judge:
         said = needs.stated(spec)
         parameters = history.compared(spec.params)
         family = family_of(spec)
-        prediction = learner.predict(
+        foreseen = learner.foresee(
             RunKind.SIMULATION,
             cluster.namespace,
             family,
@@ -136,13 +136,16 @@ class Judge:
         )
         load = self.load(cluster, live)
         load.advance(now.timestamp())
-        prediction = needs.judged(prediction, cluster.spec, said)
-        prediction = believed(prediction, load.living(family))
+        living = load.living(family)
         default, sentence = needs.default_of(cluster.spec, family, parameters)
-        wanted = need(prediction, said, default)
+
+        def told(found: Prediction) -> tuple[Prediction, Need]:
+            fitting = believed(needs.judged(found, cluster.spec, said), living)
+            return fitting, need(fitting, said, default)
+
+        prediction, wanted = told(foreseen.brief())
         rule, epsilon = self.in_force(cluster)
         drawn = draws(uid, wanted.spreads)
-        self._asked = (uid, wanted.spreads, drawn)
         decision = chance.admit(
             wanted,
             drawn,
@@ -154,6 +157,10 @@ class Judge:
             epsilon=epsilon,
             revision=revision,
         )
+        if decision.outcome == "approved" or spec.queue is not None:
+            # Only of a run that lives it matters what is drawn of it later.
+            prediction, wanted = told(foreseen.whole())
+        self._asked = (uid, wanted.spreads, drawn)
         known = {each.resource for each in prediction.forecasts} | set(said)
         evidence = [
             f"{_FIGURES[each.resource]}: {each.sentence}"

@@ -19,6 +19,7 @@ from labfleet.resources.amounts import DIMENSIONS, MOST, Amounts, of_vector, vec
 from labfleet.resources.prediction import Prediction
 
 Vector = tuple[int, ...]
+_PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
 SPARE = 64
 """So many ends of waiting may be kept for nobody before they are dropped."""
 
@@ -47,29 +48,26 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
     `declared` names dimensions that somebody stated, in base units; a dimension that is neither
     predicted nor stated is unknown and therefore costs the cluster's `default`, never nothing.
     """
-    stated = {name: _whole(declared.get(name, getattr(default, name))) for name in DIMENSIONS}
-    told = {
-        name: found
-        for name in DIMENSIONS
-        if prediction is not None and (found := prediction.of(name)) is not None
-    }
-    bounds = stated | {name: _whole(found.bound) for name, found in told.items()}
-    drawn = {name: found for name, found in told.items() if found.spread}
+    told = {} if prediction is None else {each.resource: each for each in prediction.forecasts}
+    stated, bounds = [], []
+    for name, known in zip(DIMENSIONS, vector(default), strict=True):
+        said = _whole(declared.get(name, known))
+        stated.append(said)
+        bounds.append(_whole(told[name].bound) if name in told else said)
+    spreads, later = [], []
+    for place, name in enumerate(TARGETED):
+        found = told.get(name)
+        if found is None or not found.spread:
+            spreads.append((float(bounds[_PLACES[place]]),))
+            continue
+        spreads.append(found.spread)
+        later += [(each.after_seconds, place, each.spread) for each in found.later]
     return Need(
-        spreads=tuple(
-            drawn[name].spread if name in drawn else (float(bounds[name]),) for name in TARGETED
-        ),
-        bounds=Amounts(**bounds),
-        declared=Amounts(**stated),
+        spreads=tuple(spreads),
+        bounds=of_vector(bounds),
+        declared=of_vector(stated),
         family=prediction.family if prediction is not None else "",
-        later=tuple(
-            sorted(
-                (each.after_seconds, place, each.spread)
-                for place, name in enumerate(TARGETED)
-                if name in drawn
-                for each in drawn[name].later
-            )
-        ),
+        later=tuple(sorted(later)),
     )
 
 
@@ -122,6 +120,10 @@ class Load:
     def declared(self) -> Amounts:
         """The sum of max(observed so far, declared) in each dimension."""
         return of_vector(self._declared)
+
+    def held(self, *, declared: bool) -> Vector:
+        """Return the sum of what was declared, or of bounds, in the order of DIMENSIONS."""
+        return self._declared if declared else self._bounds
 
     def taken(self, uid: str) -> tuple[Draws, Vector, Vector] | None:
         """Return what a live run takes: outcomes, bounds, declared; None for another one."""
@@ -229,4 +231,4 @@ class Load:
 
 def _rows(seen: Vector) -> Draws:
     """Return the peaks of TARGETED as a column beside outcomes."""
-    return np.array([[seen[DIMENSIONS.index(name)]] for name in TARGETED], dtype=np.int64)
+    return np.array([[seen[place]] for place in _PLACES], dtype=np.int64)

@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
+from labfleet.decisions.prediction.forecasts import (
+    Case,
+    Foreseen,
+    limit,
+    of_family,
+    of_kind,
+    recommendation,
+)
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
 from labfleet.decisions.prediction.series import SHIFT, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
-from labfleet.resources.prediction import Achieved, Prediction, Recommendation
+from labfleet.resources.prediction import Achieved, Forecast, Prediction, Recommendation
 
 FAMILIES = 1000
 """Families kept; the one that learned longest ago makes room for a new one."""
@@ -99,11 +106,20 @@ class Learner:
         bound is above it unless a run exceeded it. `coverage` is the share of runs that shall
         stay within the bound, from 0.5 to 0.999.
         """
+        return self.foresee(
+            kind, namespace, family, parameters, declared, coverage=coverage, owner=owner
+        ).whole()
+
+    def foresee(
+        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
+        declared: Mapping[str, float] | None = None, *, coverage: float = 0.95, owner: str = "",
+    ) -> Foreseen:  # fmt: skip
+        """Return what `predict` returns, to be had in brief or whole."""
         declared = declared or {}
         ours = self._families.get((kind, namespace, family, ""))
         theirs = self._families.get((kind, namespace, family, owner)) if owner else None
         queries: dict[int, Query] = {}
-        forecasts = []
+        forecasts: list[Case | Forecast] = []
         for name in RESOURCES:
             given = declared.get(name)
             for each in (ours, theirs):
@@ -121,7 +137,7 @@ class Learner:
                 found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
                 if found is not None:
                     forecasts.append(found)
-        return Prediction(family=family, forecasts=tuple(forecasts), version=self.version)
+        return Foreseen(family, forecasts, coverage=coverage, version=self.version)
 
     def recommend(
         self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
@@ -204,7 +220,7 @@ class Learner:
                 self._lent(run.kind, name).firsts.learn(share, peak, seconds)
             return _Judged(peak, None)
         now = series.guess(query)
-        bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]
+        bounds = [now.peak * ratio for ratio in series.bound_ratios(now.row)]
         if run.censored and peak <= bounds[CENSORED_AT]:
             return None
         if lends:

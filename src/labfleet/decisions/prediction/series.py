@@ -6,14 +6,15 @@ noise of a few units says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from labfleet.decisions.prediction.pool import CHOSEN, Pools
-from labfleet.decisions.prediction.quantiles import Adaptive, conformal, evenly
+from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, evenly
 from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
-from labfleet.decisions.prediction.rules import Line, Near, Rule, guess
+from labfleet.decisions.prediction.rules import Line, Near, Rule, guess, guesses
 from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
@@ -56,6 +57,24 @@ class Guess:
     near: Near
 
 
+@dataclass(slots=True)
+class Worth:
+    """What a guess is multiplied by to become a forecast; equal for all runs until one is learned.
+
+    bound: Ratio of the bound.
+    middle: Ratio that half of the runs stayed within.
+    spread: Ratios at LEVELS.
+    ages: From which ages on other ratios hold.
+    later: Those, one row an age.
+    """
+
+    bound: float
+    middle: float
+    spread: Floats
+    ages: Sequence[float]
+    later: Floats
+
+
 class Series:
     """The peaks of one resource, at the slots of the family's window."""
 
@@ -84,6 +103,7 @@ class Series:
         self._known: Slots | None = None
         self._line: Line | None = None
         self._renewed_at = 0
+        self._worth: dict[tuple[int, float], Worth] = {}
 
     def near(self, query: Query) -> Near:
         """Return the closest runs whose peak is known."""
@@ -106,11 +126,38 @@ class Series:
         """Return the guess of one rule, shifted; `near` as this series gives it."""
         return guess(rule, query, near, self.largest, line=self._line, window=self._window)
 
+    def worth(self, row: int, coverage: float) -> Worth:
+        """Return what guesses are multiplied by; kept where other families have no say in it."""
+        found = self._worth.get((row, coverage))
+        if found is None:
+            ages, later = self.later()
+            plain = self.resource == "duration_seconds"
+            found = Worth(
+                self.bound_ratio(row, coverage),
+                self.middle(row),
+                self.plain(row) if plain else self.spread(row),
+                ages,
+                later,
+            )
+            if self.age >= ALONE and conformal(
+                self._ratios.ordered, self.adaptive.level(coverage)
+            )[1]:
+                self._worth[row, coverage] = found
+        return found
+
+    def bound_ratios(self, row: int) -> list[float]:
+        """Return the ratios of the bounds at STATED."""
+        if self.age < OWN:
+            return [self._bucket.bound(row, stated) for stated in STATED]
+        return [self._own_ratio(1.0 - asked) for asked in self._adaptive.asked]
+
     def bound_ratio(self, row: int, stated: float) -> float:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
         if self.age < OWN:
             return self._bucket.bound(row, stated)
-        level = self._adaptive.level(stated)
+        return self._own_ratio(self._adaptive.level(stated))
+
+    def _own_ratio(self, level: float) -> float:
         ordered = self._ratios.ordered
         found, known = conformal(ordered, level)
         if known:
@@ -152,8 +199,8 @@ class Series:
         not at all, its ratios count as at least the largest so far, and other families learn
         nothing of it.
         """
-        guesses = np.array([self.made_by(rule, query, now.near) for rule in Rule])
-        ratios: Floats = peak / guesses
+        made = guesses(query, now.near, self.largest, line=self._line, window=self._window)
+        ratios: Floats = peak / np.array(made)
         young = self.age < OWN
         if self.lends or self.age >= ALONE:
             adaptive = self._adaptive
@@ -164,7 +211,7 @@ class Series:
             largest = self._ratios.largest()
             return ratios if largest is None else np.fmax(ratios, largest)
         if self.resource != "duration_seconds":
-            self.sizing.learn(guesses, peak, seconds, self.largest)
+            self.sizing.learn(made, peak, seconds, self.largest)
         if self.lends:
             # Of grown families others learn how far above their largest ratio they went.
             own = (
@@ -209,6 +256,7 @@ class Series:
 
     def _renew(self) -> None:
         """Bring up to date what is read off the kept peaks."""
+        self._worth.clear()
         kept = len(self._window)
         if not self._held:
             self.count = 0

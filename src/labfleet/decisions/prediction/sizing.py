@@ -7,6 +7,8 @@ that needed more wastes all of its first try. The pair that wasted least so far 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from labfleet.decisions.prediction.rules import RULES, Rule
@@ -37,11 +39,11 @@ class Sizing:
         last = ordered.shape[1] - 1
         self._margins = ordered[:, [round(share * last) for share in MARGINS]]
 
-    def learn(self, guesses: Floats, peak: float, seconds: float, largest: float) -> None:
+    def learn(self, guesses: Sequence[float], peak: float, seconds: float, largest: float) -> None:
         """Follow every pair over one more run; `largest` is the largest peak before it."""
         if self._margins is None:
             return
-        sizes = guesses[:, np.newaxis] * self._margins
+        sizes = np.array(guesses)[:, np.newaxis] * self._margins
         again = largest * AGAIN
         while again < peak:
             again *= 2
