@@ -54,7 +54,8 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
         said = _whole(declared.get(name, known))
         stated.append(said)
         bounds.append(_whole(told[name].bound) if name in told else said)
-    spreads, later = [], []
+    spreads: list[tuple[float, ...]] = []
+    later: list[tuple[float, int, tuple[float, ...]]] = []
     for place, name in enumerate(TARGETED):
         found = told.get(name)
         if found is None or not found.spread:

@@ -14,7 +14,7 @@ import numpy as np
 from labfleet.decisions.prediction.pool import CHOSEN, Pools
 from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, evenly
 from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
-from labfleet.decisions.prediction.rules import Line, Near, Rule, guess, guesses
+from labfleet.decisions.prediction.rules import RULES, Line, Near, Rule, guess, guesses
 from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
@@ -139,9 +139,10 @@ class Series:
                 ages,
                 later,
             )
-            if self.age >= ALONE and conformal(
-                self._ratios.ordered, self.adaptive.level(coverage)
-            )[1]:
+            if (
+                self.age >= ALONE
+                and conformal(self._ratios.ordered, self.adaptive.level(coverage))[1]
+            ):
                 self._worth[row, coverage] = found
         return found
 
@@ -203,10 +204,7 @@ class Series:
         ratios: Floats = peak / np.array(made)
         young = self.age < OWN
         if self.lends or self.age >= ALONE:
-            adaptive = self._adaptive
-            for number, above in enumerate(missed):
-                if above or not cut_off:
-                    adaptive.learn(number, missed=above)
+            self._adaptive.follow(missed, only_misses=cut_off)
         if cut_off:
             largest = self._ratios.largest()
             return ratios if largest is None else np.fmax(ratios, largest)
@@ -214,12 +212,11 @@ class Series:
             self.sizing.learn(made, peak, seconds, self.largest)
         if self.lends:
             # Of grown families others learn how far above their largest ratio they went.
-            own = (
-                ratios[self._ratios.rule]
-                if young
-                else ratios[self._ratios.rule] / (self._ratios.ordered[-1])
-            )
-            self._bucket.add(np.append(ratios, own), seconds)
+            own = ratios[self._ratios.rule]
+            figures = np.empty(RULES + 1)
+            figures[:RULES] = ratios
+            figures[CHOSEN] = own if young else own / self._ratios.ordered[-1]
+            self._bucket.add(figures, seconds)
         return ratios if self.count >= SETTLED else None
 
     def put(self, slot: int, peak: float, ratios: Floats | None, *, cut_off: bool = False) -> None:

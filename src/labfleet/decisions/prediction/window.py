@@ -61,14 +61,14 @@ class Window:
         self.names: list[str] = []
         self.seconds: Floats = np.zeros(8)
         """How long each run took; 0 where nobody knows."""
-        self._points: Floats = np.zeros((8, 1))
+        self._points: Floats = np.zeros((1, 8))  # a row for each column of parameters
         self._age: Floats = np.zeros(8)
         self._columns: dict[tuple[bool, str], int] = {}
         self._words: list[dict[str, int]] = []
         self._low: list[float] = []
         self._high: list[float] = []
-        self._scale: Floats = np.zeros(1)
-        self._clip: Floats = np.zeros(1)
+        self._scale: Floats = np.zeros((1, 1))
+        self._clip: Floats = np.zeros((1, 1))
         self.numbers: list[int] = []
         """Columns that hold numbers of which at least two differ."""
 
@@ -79,16 +79,17 @@ class Window:
     @property
     def points(self) -> Floats:
         """The kept runs, one row each."""
-        return self._points[: len(self.names)]
+        return self._points[:, : len(self.names)].T
 
     def query(self, parameters: Mapping[str, Parameter]) -> Query:
         """Return where a run would stand among the kept ones; at least one is kept."""
         values = self._values(parameters)
         kept = len(self.names)
-        apart = np.abs(self._points[:kept] - values)
+        apart = self._points[:, :kept] - np.array(values)[:, np.newaxis]
+        np.abs(apart, out=apart)
         apart *= self._scale
         np.minimum(apart, self._clip, out=apart)
-        far = np.add.reduce(apart, axis=1)
+        far = np.add.reduce(apart, axis=0)
         far += (self.count - self._age[:kept]) * 1e-9
         closest = nearest(far)
         # Ages are below 1e-6 in this unit, and parameters that differ are farther apart.
@@ -103,7 +104,7 @@ class Window:
 
     def at(self, slot: int) -> list[float]:
         """Return a kept run's parameters, one number a column."""
-        found: list[float] = self._points[slot].tolist()
+        found: list[float] = self._points[:, slot].tolist()
         return found
 
     def add(self, parameters: Mapping[str, Parameter], name: str, seconds: float) -> int:
@@ -116,7 +117,7 @@ class Window:
                 self._grow()
         else:
             self.names[slot] = name
-        self._points[slot] = self._values(parameters)
+        self._points[:, slot] = self._values(parameters)
         self._age[slot] = self.count
         self.seconds[slot] = seconds
         self.count += 1
@@ -126,8 +127,8 @@ class Window:
         size = min(KEPT, 2 * len(self._age))
         self._age = grown(self._age, size)
         self.seconds = grown(self.seconds, size)
-        points = np.zeros((size, self._points.shape[1]))
-        points[: len(self._points)] = self._points
+        points = np.zeros((len(self._points), size))
+        points[:, : self._points.shape[1]] = self._points
         self._points = points
 
     def _see(self, parameters: Mapping[str, Parameter]) -> None:
@@ -159,12 +160,11 @@ class Window:
         self._low.append(float("inf"))
         self._high.append(float("-inf"))
         if column:
-            points = np.zeros((len(self._points), column + 1))
-            points[:, :column] = self._points
-            self._points = points
-            self._scale = grown(self._scale, column + 1)
-            self._clip = grown(self._clip, column + 1)
-        self._points[:, column] = ABSENT if key[0] else 0.0
+            row = np.zeros((1, self._points.shape[1]))
+            self._points = np.concatenate((self._points, row))
+            self._scale = np.concatenate((self._scale, np.zeros((1, 1))))
+            self._clip = np.concatenate((self._clip, np.zeros((1, 1))))
+        self._points[column] = ABSENT if key[0] else 0.0
         self._scale[column] = 1.0
         self._clip[column] = 10.0 if key[0] else 1.0
         return column
@@ -184,11 +184,7 @@ class Window:
 
 def nearest(far: Floats) -> Slots:
     """Return the slots of the CLOSE smallest distances, smallest first."""
-    if len(far) <= CLOSE:
-        return far.argsort()
-    some = far.argpartition(CLOSE)[:CLOSE]
-    found: Slots = some[far[some].argsort()]
-    return found
+    return far.argsort()[:CLOSE]
 
 
 def grown(row: Floats, size: int) -> Floats:
