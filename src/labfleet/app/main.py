@@ -30,7 +30,6 @@ from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
 
-
 CYCLES = (20_000, 20, 50)
 """After how many new objects garbage is looked for, and how often among older ones.
 

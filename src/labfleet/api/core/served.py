@@ -104,13 +104,13 @@ def shaped(route: Route, raw: object) -> Any:
     """
     if route.prepare is not None:
         raw = route.prepare(raw)
-    if intake.too_deep(raw):
-        raise intake.invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     if not _is_record(route.body) or issubclass(route.body, Resource):
+        if intake.too_deep(raw):
+            raise intake.invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
         if route.body is not Any and not isinstance(raw, dict):
             raise intake.invalid(("body", "a JSON object is expected"))
         return raw
-    if route.path.startswith(OWN_API):
+    if route.path.startswith(OWN_API) and not intake.too_deep(raw):
         intake.plain(raw)  # texts of objects are judged by their verb, with their names
     return intake.record(route.body, raw) if route.exact else intake.lenient(route.body, raw)
 

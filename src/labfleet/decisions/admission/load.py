@@ -55,20 +55,28 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
         stated.append(said)
         bounds.append(_whole(told[name].bound) if name in told else said)
     spreads: list[tuple[float, ...]] = []
-    later: list[tuple[float, int, tuple[float, ...]]] = []
-    for place, name in enumerate(TARGETED):
+    for name, place in zip(TARGETED, _PLACES, strict=True):
         found = told.get(name)
-        if found is None or not found.spread:
-            spreads.append((float(bounds[_PLACES[place]]),))
-            continue
-        spreads.append(found.spread)
-        later += [(each.after_seconds, place, each.spread) for each in found.later]
+        certain = found is None or not found.spread
+        spreads.append((float(bounds[place]),) if certain or found is None else found.spread)
     return Need(
         spreads=tuple(spreads),
         bounds=of_vector(bounds),
         declared=of_vector(stated),
         family=prediction.family if prediction is not None else "",
-        later=tuple(sorted(later)),
+        later=() if prediction is None else later_of(prediction),
+    )
+
+
+def later_of(prediction: Prediction) -> tuple[tuple[float, int, tuple[float, ...]], ...]:
+    """Return which spreads hold from which age on, as `Need` has them."""
+    return tuple(
+        sorted(
+            (later.after_seconds, TARGETED.index(each.resource), later.spread)
+            for each in prediction.forecasts
+            if each.later and each.spread and each.resource in TARGETED
+            for later in each.later
+        )
     )
 
 

@@ -95,11 +95,23 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
 def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
     """Return the typed object of a shaped body; Invalid names every unknown key."""
     present = spellings.present(row.name, raw)
-    obj: Resource = record(row.type, {"metadata": {}, "spec": {}, **present})
+    obj: Resource = _record(row.type, {"metadata": {}, "spec": {}, **present})
     problems = list(_metadata(obj.metadata))
     if problems:
         raise invalid(*problems)
     return obj
+
+
+def spec_of(row: Kind, raw: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the typed spec of a shaped body, for who makes the rest of the object.
+
+    `kind` is the row's, without instants. What is wrong is named as `typed` does.
+    """
+    try:
+        return msgspec.convert(raw["spec"], kind, strict=True)
+    except msgspec.ValidationError:
+        made: T = typed(row, raw).spec
+        return made
 
 
 def record(kind: type[T], raw: object) -> T:
@@ -108,6 +120,10 @@ def record(kind: type[T], raw: object) -> T:
         raise invalid(("body", "a JSON object is expected"))
     if too_deep(raw):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    return _record(kind, raw)
+
+
+def _record(kind: type[T], raw: Mapping[str, Any]) -> T:
     shape: Any = kind  # for the type checker: classes are hashable
     try:
         made = msgspec.convert(raw, kind, strict=True)

@@ -268,8 +268,9 @@ async def _decided_elsewhere(
     memo: Memo | None,
 ) -> Simulation:
     """Store the request for the decider of another process and wait for its decision."""
-    status = SimulationStatus(asked_at=services.clock.now(), observed_generation=1)
-    made = Simulation(metadata=named(services, namespace), spec=spec, status=status)
+    now = services.clock.now()
+    status = SimulationStatus(asked_at=now, observed_generation=1)
+    made = Simulation(metadata=named(services, namespace, now), spec=spec, status=status)
     writes = () if memo is None else (memo.write(services, made),)
     try:
         revision, _ = await services.objects.save(
@@ -345,8 +346,7 @@ def _undecided(seconds: float) -> errors.Temporary:
 
 def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
     raw = intake.shaped(_KIND, {"metadata": {"name": "x"}, "spec": dict(body)})
-    spec = intake.typed(_KIND, raw).spec
-    assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
+    spec = intake.spec_of(_KIND, raw, SimulationSpec)
     if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
         raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
     who = caller.principal
@@ -441,7 +441,6 @@ async def _ended(
     `reported`: its caller says so. Only then it teaches: of a run that expired nobody knows what it
     used, and its caller may still tell.
     """
-
     newest = False
 
     async def attempt() -> Simulation:

@@ -78,12 +78,15 @@ class Drafter:
         self._recent: dict[str, Simulation] = {}
         """Own approvals that the cache does not have yet: whatever is made anew counts them too."""
         self._taught = True
+        self._now = services.clock.now()
+        """When this round began: all of it is decided as of then."""
         services.cache.on_change(Simulation, self._changed)
 
     async def drafts(self, asked: Sequence[Asked]) -> list[Draft]:
         """Return the decisions on these requests and on all that wait in the store, in order."""
         await self._learn()
-        cache = self._services.cache
+        cache, now = self._services.cache, self._services.clock.now()
+        self._now = now
         new: dict[str, list[_New]] = {}
         clusters: dict[str, Cluster] = {}
         for each in asked:
@@ -91,8 +94,7 @@ class Drafter:
             if cluster is not None:
                 path = cluster.key.path
                 clusters[path] = cluster
-                metadata = named(self._services, each.namespace)
-                now = self._services.clock.now()
+                metadata = named(self._services, each.namespace, now)
                 new.setdefault(path, []).append(_New(each.spec, metadata, now, asked=each))
         for path in cache.values(indices.SIMULATIONS_QUEUED):
             first = next(cache.each(indices.SIMULATIONS_QUEUED, path), None)
@@ -170,7 +172,7 @@ class Drafter:
                 continue
             asks[each.metadata.uid] = (each, judged)
             waiting.wait(request, judged.need)
-        judge, now = self._judge(), self._services.clock.now()
+        judge, now = self._judge(), self._now
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
@@ -319,7 +321,7 @@ class Drafter:
             uid=metadata.uid,
             cluster=cluster,
             live=self._live(cluster),
-            now=services.clock.now(),
+            now=self._now,
             revision=services.cache.revision,
             default_seconds=services.settings.now().admission.default_duration_seconds,
         )
@@ -393,7 +395,7 @@ class Drafter:
         )
 
 
-def named(services: ServiceContext, namespace: str) -> Metadata:
+def named(services: ServiceContext, namespace: str, now: datetime) -> Metadata:
     """Return the metadata of a new simulation, named after its uid."""
     uid = services.ids.uid()
     return Metadata(
@@ -401,7 +403,7 @@ def named(services: ServiceContext, namespace: str) -> Metadata:
         namespace=namespace,
         uid=uid,
         generation=1,
-        creation_timestamp=services.clock.now(),
+        creation_timestamp=now,
     )
 
 
