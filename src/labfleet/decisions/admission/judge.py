@@ -7,7 +7,6 @@ numpy, so it is imported when the first request is there.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -172,7 +171,7 @@ class Judge:
         if decision.outcome == "approved" or spec.queue is not None:
             # Only of a run that lives it matters what is drawn of it later.
             prediction = told(foreseen.whole())
-            wanted = dataclasses.replace(wanted, later=later_of(prediction))
+            wanted = wanted.later_on(later_of(prediction))
         self._asked = _Asked(uid, prediction, wanted, drawn)
         known = {each.resource for each in prediction.forecasts} | set(said)
         evidence = [

@@ -41,6 +41,10 @@ class Need:
     family: str = ""
     later: tuple[tuple[float, int, tuple[float, ...]], ...] = ()
 
+    def later_on(self, later: tuple[tuple[float, int, tuple[float, ...]], ...]) -> Need:
+        """Return the need with what holds from which age on."""
+        return Need(self.spreads, self.bounds, self.declared, self.family, later)
+
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
     """Return what a run is judged by: what is predicted, else declared, else the default.
@@ -49,11 +53,14 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
     predicted nor stated is unknown and therefore costs the cluster's `default`, never nothing.
     """
     told = {} if prediction is None else {each.resource: each for each in prediction.forecasts}
-    stated, bounds = [], []
-    for name, known in zip(DIMENSIONS, vector(default), strict=True):
-        said = _whole(declared.get(name, known))
-        stated.append(said)
-        bounds.append(_whole(told[name].bound) if name in told else said)
+    stated = [
+        _whole(declared[name]) if name in declared else min(MOST, known)
+        for name, known in zip(DIMENSIONS, vector(default), strict=True)
+    ]
+    bounds = [
+        _whole(told[name].bound) if name in told else said
+        for name, said in zip(DIMENSIONS, stated, strict=True)
+    ]
     spreads: list[tuple[float, ...]] = []
     for name, place in zip(TARGETED, _PLACES, strict=True):
         found = told.get(name)

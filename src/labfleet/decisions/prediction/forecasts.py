@@ -81,10 +81,15 @@ def of_family(
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
     worth = series.worth(now.row, coverage)
-    exact = query.far[now.near.slots[0]] < SAME
+    exact = bool(query.far[now.near.slots[0]] < SAME)
     slots = now.near.slots[:NAMED].tolist()
     if now.rule is Rule.LARGEST and series.largest_slot not in slots:
         slots = [series.largest_slot, *slots[: NAMED - 1]]
+    sentence = worth.sentences.get((now.rule, exact))
+    if sentence is None:
+        sentence = worth.sentences[now.rule, exact] = wording.of_family(
+            _runs(family, series), now.rule, series.count, worth.bound, exact=exact
+        )
     lives = series.resource in LIVING
     return Case(
         series.resource,
@@ -94,9 +99,7 @@ def of_family(
         top=min(now.top, limit(series, declared)),
         evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
         runs=tuple([window.names[slot] for slot in slots]),
-        sentence=wording.of_family(
-            _runs(family, series), now.rule, series.count, worth.bound, exact=bool(exact)
-        ),
+        sentence=sentence,
         known=series.count,
         ages=worth.ages if lives else (),
         later=now.peak * worth.later if lives and worth.ages else None,
@@ -177,14 +180,17 @@ class Foreseen:
     def whole(self) -> Prediction:
         """Return the prediction with what holds for a run that lives on."""
         made = dict(self._made)
-        for case in self._cases:
-            if case.later is not None:
-                name = case.resource
-                later = tuple([
-                    Later(after_seconds=age, spread=tuple(row))
-                    for age, row in zip(case.ages, _plain([case], case.later), strict=True)
-                ])  # fmt: skip
-                made[name] = msgspec.structs.replace(made[name], later=later)
+        living = [case for case in self._cases if case.later is not None]
+        if living:
+            rows = iter(_plain(
+                [case for case in living for _ in case.ages],
+                np.concatenate([case.later for case in living if case.later is not None]),
+            ))  # fmt: skip
+            for case in living:
+                later = tuple(
+                    [Later(after_seconds=age, spread=tuple(next(rows))) for age in case.ages]
+                )
+                made[case.resource] = msgspec.structs.replace(made[case.resource], later=later)
         return self._prediction(made)
 
     def _prediction(self, made: Mapping[str, Forecast]) -> Prediction:
@@ -220,8 +226,7 @@ class Foreseen:
 def _plain(cases: Sequence[Case], peaks: Floats) -> list[list[float]]:
     """Return shifted peaks, a row each of its case, as amounts none of which is above its top.
 
-    One case may be that of all rows. Admission counts in whole units; more digits would only make
-    every stored run larger.
+    Admission counts in whole units; more digits would only make every stored run larger.
     """
     shift = np.array([[SHIFT[case.resource]] for case in cases])
     top = np.array([[case.top] for case in cases])

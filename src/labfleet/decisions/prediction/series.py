@@ -7,7 +7,7 @@ noise of a few units says nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -66,6 +66,7 @@ class Worth:
     spread: Ratios at LEVELS.
     ages: From which ages on other ratios hold.
     later: Those, one row an age.
+    sentences: What was said of it before, by the rule of the guess and whether it is exact.
     """
 
     bound: float
@@ -73,6 +74,7 @@ class Worth:
     spread: Floats
     ages: Sequence[float]
     later: Floats
+    sentences: dict[tuple[Rule, bool], str] = field(default_factory=dict)
 
 
 class Series:
