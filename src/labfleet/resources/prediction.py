@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from labfleet.resources.history import RunKind
 from labfleet.resources.meta import Record
 
@@ -81,6 +83,11 @@ class Prediction(Record, frozen=True, kw_only=True):
             if each.resource == resource:
                 return each
         return None
+
+    def over(self) -> Prediction:
+        """Return the prediction of a run that is over: nothing more is drawn of it."""
+        left = tuple(msgspec.structs.replace(each, later=()) for each in self.forecasts)
+        return msgspec.structs.replace(self, forecasts=left)
 
 
 class Achieved(Record, frozen=True, kw_only=True):

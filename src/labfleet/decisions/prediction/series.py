@@ -116,13 +116,25 @@ class Series:
 
     def guess(self, query: Query) -> Guess:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""
-        rule, row = self._ratios.rule, CHOSEN
-        if self.age < YOUNG:
-            row = self._bucket.row
-            rule = rule if row == CHOSEN else Rule(row)
+        rule, row = self._followed()
         near = self.near(query)
         peak = self.made_by(rule, query, near)
         return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, near)
+
+    def guesses(self, query: Query) -> tuple[Guess, list[float]]:
+        """Return the guess that counts for a run, and those of all rules by their numbers."""
+        rule, row = self._followed()
+        near = self.near(query)
+        made = guesses(query, near, self.largest, line=self._line, window=self._window)
+        return Guess(rule, row, made[rule], OUTLIER * self.largest * query.reach, near), made
+
+    def _followed(self) -> tuple[Rule, int]:
+        """Return whose guess counts, and in which row of a bucket its ratios stand."""
+        rule = self._ratios.rule
+        if self.age >= YOUNG:
+            return rule, CHOSEN
+        row = self._bucket.row
+        return (rule if row == CHOSEN else Rule(row)), row
 
     def made_by(self, rule: Rule, query: Query, near: Near) -> float:
         """Return the guess of one rule, shifted; `near` as this series gives it."""
@@ -152,7 +164,18 @@ class Series:
         """Return the ratios of the bounds at STATED."""
         if self.age < OWN:
             return [self._bucket.bound(row, stated) for stated in STATED]
-        return [self._own_ratio(1.0 - asked) for asked in self._adaptive.asked]
+        ordered, last = self._ratios.ordered, len(self._ratios.ordered) - 1
+        found = []
+        for asked in self._adaptive.asked:
+            # `conformal`, written out: this is done for each run that is learned.
+            place = (last + 2) * (1.0 - asked) - 1.0
+            if 0 < place < last:
+                below = int(place)
+                low = ordered[below]
+                found.append(low + (place - below) * (ordered[below + 1] - low))
+            else:
+                found.append(self._own_ratio(1.0 - asked))
+        return found
 
     def bound_ratio(self, row: int, stated: float) -> float:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
@@ -192,17 +215,15 @@ class Series:
         return ordered[len(ordered) // 2]
 
     def judge(
-        self, query: Query, now: Guess, peak: float, seconds: float, missed: list[bool],
-        *, cut_off: bool,
-    ) -> Floats | None:  # fmt: skip
+        self, made: list[float], peak: float, seconds: float, missed: list[bool], *, cut_off: bool
+    ) -> Floats | None:
         """Return what each guess was worth for a run, and learn from it whether bounds hold.
 
-        `missed` says for STATED whether the run was above its bound. The run is not kept yet. One
+        `made` are the guesses of all rules. `missed` says for STATED whether the run was above its bound. The run is not kept yet. One
         that was cut off may teach that more is needed, never that less is: it counts as a miss or
         not at all, its ratios count as at least the largest so far, and other families learn
         nothing of it.
         """
-        made = guesses(query, now.near, self.largest, line=self._line, window=self._window)
         ratios: Floats = peak / np.array(made)
         young = self.age < OWN
         if self.lends or self.age >= ALONE:

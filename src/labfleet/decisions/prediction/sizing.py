@@ -26,7 +26,7 @@ FIRST = 10
 class Sizing:
     """What every pair of a rule and a margin would have wasted.
 
-    Runs wait here until somebody asks or WAITING of them do: many are followed at the cost of few.
+    Runs wait here until WAITING of them do: many are followed at the cost of few.
     """
 
     def __init__(self) -> None:
@@ -52,28 +52,35 @@ class Sizing:
             again *= 2
         self._waiting.append((self._margins, guesses, peak, max(seconds, 0.001), again))
         if len(self._waiting) == WAITING:
-            self._follow()
+            self.count, self._wasted, self._missed = self._followed()
+            self._waiting.clear()
 
     def best(self) -> tuple[Rule, float, float] | None:
         """Return the rule that wasted least, its margin, and its share of runs that needed more."""
-        self._follow()
-        if self._margins is None or self.count < FIRST * KEEPING**FIRST:
+        count, wasted, missed = self._followed()
+        if self._margins is None or count < FIRST * KEEPING**FIRST:
             return None
-        row, column = np.unravel_index(int(np.argmin(self._wasted)), self._wasted.shape)
-        missed = float(self._missed[row, column]) / self.count
-        return Rule(int(row)), float(self._margins[row, column]), missed
+        row, column = np.unravel_index(int(np.argmin(wasted)), wasted.shape)
+        return (
+            Rule(int(row)),
+            float(self._margins[row, column]),
+            float(missed[row, column]) / count,
+        )
 
-    def _follow(self) -> None:
-        """Follow the runs that wait, one after the other: how many wait at a time changes nothing."""
+    def _followed(self) -> tuple[float, Floats, Floats]:
+        """Return what is known once those that wait are followed; asking changes nothing."""
         if not self._waiting:
-            return
+            return self.count, self._wasted, self._missed
         margins, guesses, *rest = (np.array(each) for each in zip(*self._waiting, strict=True))
         peaks, seconds, again = (each[:, np.newaxis, np.newaxis] for each in rest)
         sizes = guesses[:, :, np.newaxis] * margins
         short = sizes < peaks
         wasted = (np.where(short, sizes + again, sizes) - peaks) * seconds
-        for lost, missed in zip(wasted, short, strict=True):
-            self._wasted = KEEPING * self._wasted + lost
-            self._missed = KEEPING * self._missed + missed
-            self.count = KEEPING * self.count + 1
-        self._waiting.clear()
+        last = len(self._waiting)
+        kept = KEEPING ** np.arange(last - 1, -1, -1.0)
+        before = KEEPING**last
+        return (
+            before * self.count + float(kept.sum()),
+            before * self._wasted + np.tensordot(kept, wasted, 1),
+            before * self._missed + np.tensordot(kept, short, 1),
+        )

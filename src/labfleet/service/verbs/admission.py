@@ -458,6 +458,7 @@ async def _ended(
             completed_at=status.completed_at if late else services.clock.now(),
             take_up_by=None,
             lease_until=None,
+            prediction=None if status.prediction is None else status.prediction.over(),
             observed=dict(observed or {}),
             reported=reported,
             note=note or status.note,
