@@ -45,6 +45,7 @@ SECURITY = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cache-control": b"no-store",
 }
+_SECURITY = tuple(SECURITY.items())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD"})
 App = Callable[[Any, Any, Any], Any]
@@ -186,7 +187,10 @@ class _Call:
             self.status = message["status"]
             headers = [(name.lower(), value) for name, value in message.get("headers", ())]
             present = {name for name, _ in headers}
-            headers += [pair for pair in SECURITY.items() if pair[0] not in present]
+            if present.isdisjoint(SECURITY):
+                headers += _SECURITY
+            else:
+                headers += [pair for pair in _SECURITY if pair[0] not in present]
             headers.append((b"x-request-id", self.request_id.encode()))
             now = clock.format_instant(self._services.clock.now())
             headers.append((b"labfleet-time", now.encode()))
@@ -237,8 +241,13 @@ def _credential(scope: Mapping[str, Any]) -> str | None:
 
     Which of two callers is meant would depend on the order of our looks, and so would their rights.
     """
-    given = [_bearer(text) for text in _headers(scope, b"authorization")]
-    given += [text.strip() for text in _headers(scope, API_KEY_HEADER)]
+    given = []
+    for key, value in scope["headers"]:
+        name = key.lower()
+        if name == b"authorization":
+            given.append(_bearer(bytes(value).decode("latin-1")))
+        elif name == API_KEY_HEADER:
+            given.append(bytes(value).decode("latin-1").strip())
     if len(set(given)) > 1:
         message = "the request has two different credentials: send one of Authorization, X-API-Key"
         raise errors.Invalid(message, reason="TwoCredentials")
@@ -252,11 +261,9 @@ def _bearer(given: str) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _headers(scope: Mapping[str, Any], name: bytes) -> list[str]:
-    return [
-        bytes(value).decode("latin-1") for key, value in scope["headers"] if key.lower() == name
-    ]
-
-
 def _header(scope: Mapping[str, Any], name: bytes) -> str | None:
-    return next(iter(_headers(scope, name)), None)
+    """Return the first header of a name."""
+    for key, value in scope["headers"]:
+        if key.lower() == name:
+            return bytes(value).decode("latin-1")
+    return None

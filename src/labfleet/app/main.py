@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -28,6 +29,12 @@ from labfleet.service.core.tokens import Tokens, role_of
 from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
+
+CYCLES = (20_000, 20, 50)
+"""After how many new objects garbage is looked for, and how often among older ones.
+
+By default each few requests had all of a server's objects looked at; cycles are rare here.
+"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,6 +99,8 @@ def main(argv: Sequence[str]) -> int:
     logs.configure(fmt=settings.log_format, level=settings.log_level)
     try:
         opening.check(settings.store_url)
+        gc.freeze()
+        gc.set_threshold(*CYCLES)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, token_file))
     except errors.LabfleetError as problem:

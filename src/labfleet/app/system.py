@@ -7,7 +7,6 @@ import os
 import random
 import secrets
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -139,7 +138,10 @@ class SystemIds:
             raw = os.urandom(16 * _UIDS_AT_ONCE)
             self._random = iter([raw[at : at + 16] for at in range(0, len(raw), 16)])
             found = next(self._random)
-        return str(uuid.UUID(bytes=found, version=4))
+        # What uuid.UUID(bytes=found, version=4) writes, in a quarter of the time.
+        text = found.hex()
+        variant = "89ab"[found[8] >> 4 & 3]
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
     def token(self) -> str:
         """Return 256 fresh random bits as text."""

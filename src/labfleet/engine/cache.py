@@ -21,6 +21,8 @@ from labfleet.resources.meta import Key, Ref, Resource
 R = TypeVar("R", bound=Resource)
 V = TypeVar("V", bound=Hashable)
 Handler = Callable[[Resource | None, Resource | None], None]
+AWAITED = 1_000
+"""Objects that were written here and whose events may be on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Cache:
         self._table_of: dict[Index[Any, Any], Table] = {}
         self._handlers: dict[str, list[Handler]] = {name: [] for name in self._names}
         self._tuples: dict[str, tuple[Resource, ...]] = {}
+        self._written: dict[Key, Resource] = {}
         self._moved = asyncio.Event()
         self.cursor: stores.Cursor | None = None
         self.quarantined: dict[Key, str] = {}
@@ -143,6 +146,16 @@ class Cache:
         """Call the handler with (old, new) after each change; None stands for absent."""
         self._handlers[kind.__name__].append(handler)
 
+    def wrote(self, obj: Resource) -> None:
+        """Keep an object as this process has just stored it, until its event comes.
+
+        It saves decoding what is known already; nobody reads it here before. An event that does not
+        come, or came already, costs the place of one of AWAITED.
+        """
+        self._written[obj.key] = obj
+        if len(self._written) > AWAITED:
+            del self._written[next(iter(self._written))]
+
     async def ready(self) -> None:
         """Return once the first list is applied."""
         await self._until(lambda: self.cursor is not None)
@@ -201,6 +214,7 @@ class Cache:
 
     def _replace(self, rows: dict[Key, tuple[bytes, int]], *, afresh: bool) -> None:
         """Replace the content by the rows; `afresh` when a restore has reset the revisions."""
+        self._written.clear()  # of the other life perhaps, under a revision that is given again
         for name in self._names:
             for key in sorted(set(self._objects[name]) - set(rows)):
                 self._set(key, None)
@@ -232,7 +246,9 @@ class Cache:
         if old is not None and old.revision >= revision and not afresh:
             return
         try:
-            new = kinds.decode(key.kind, doc, revision)
+            new = self._written.pop(key, None)
+            if new is None or new.revision != revision:
+                new = kinds.decode(key.kind, doc, revision)
         except ValueError as problem:
             # One unreadable row must not stop all others (facts/aws-bugs.md#case-42). The last
             # readable version is kept, because its reservations still hold.

@@ -8,7 +8,7 @@ for 100,000 keys some 20 microseconds, less than decoding the object, so no tree
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -78,8 +78,11 @@ class Table:
 
     def change(self, key: Key, old: Resource | None, new: Resource | None) -> None:
         """Move a key between values, and forget the tuples that hold the old object."""
-        before = set() if old is None else set(self.index.values(old))
-        after = set() if new is None else set(self.index.values(new))
+        before: Collection[Hashable] = () if old is None else tuple(self.index.values(old))
+        after: Collection[Hashable] = () if new is None else tuple(self.index.values(new))
+        if not before and not after:
+            return
+        before, after = set(before), set(after)
         for value in before - after:
             keys = self._keys[value]
             keys.discard(key)

@@ -70,7 +70,16 @@ class Amounts(Record, frozen=True, kw_only=True):
 
 def of_vector(numbers: Iterable[int]) -> Amounts:
     """Return the amounts of numbers in the order of DIMENSIONS."""
-    return Amounts(**dict(zip(DIMENSIONS, numbers, strict=True)))
+    cpu, memory, storage, nodes, labs, ports, network = numbers
+    return Amounts(
+        cpu_milli=cpu,
+        memory_mib=memory,
+        storage_mib=storage,
+        nodes=nodes,
+        labs=labs,
+        ports=ports,
+        network_kbps=network,
+    )
 
 
 class Shortage(Record, frozen=True, kw_only=True):

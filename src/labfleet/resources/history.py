@@ -33,6 +33,7 @@ FIGURES = (
 USES = ("peak", "mean", "median", "p95")
 """What is told of a figure."""
 MOST_PARAMETERS = 64
+MOST_NAME, MOST_TEXT = 128, 1024
 MOST_PARAMETER_TEXT = 8192
 """Characters of all names and values: with it, any run fits into a row of the store."""
 
@@ -188,10 +189,11 @@ def compared(given: Mapping[str, Any]) -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     size = 0
     for name, value in sorted(typed(given).items()):
-        size += len(name) + len(str(value))
+        length = len(value if isinstance(value, str) else str(value))
+        size += len(name) + length
         if len(found) == MOST_PARAMETERS or size > MOST_PARAMETER_TEXT:
             break
-        if not _too_long(name, 128) and not _too_long(str(value), 1024):
+        if len(name) <= MOST_NAME and length <= MOST_TEXT:
             found[name] = value
     return found
 
@@ -217,7 +219,7 @@ def _found(run: Run, now: datetime) -> Iterator[tuple[str, str]]:
         words = "" if isinstance(value, str) or math.isfinite(value) else "must be a number"
         yield (
             f"parameters.{name[:64]}",
-            (words or _too_long(name, 128) or _too_long(str(value), 1024)),
+            (words or _too_long(name, MOST_NAME) or _too_long(str(value), MOST_TEXT)),
         )
     for name, amount in run.allocation.items():
         known = "" if name in DIMENSIONS else f"is none of {', '.join(DIMENSIONS)}"

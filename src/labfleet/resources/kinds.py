@@ -65,8 +65,10 @@ def by_word(word: str) -> Kind:
 
 def encode(obj: Resource) -> bytes:
     """Return the stored form: JSON without resourceVersion, which the store's row carries."""
-    bare = msgspec.structs.replace(obj.metadata, resource_version="")
-    return msgspec.json.encode(msgspec.structs.replace(obj, metadata=bare))
+    if obj.metadata.resource_version:
+        bare = msgspec.structs.replace(obj.metadata, resource_version="")
+        obj = msgspec.structs.replace(obj, metadata=bare)
+    return msgspec.json.encode(obj)
 
 
 @functools.cache

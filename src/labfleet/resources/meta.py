@@ -47,8 +47,13 @@ class Key(NamedTuple):
         return self.name if self.namespace in {DEFAULT_NAMESPACE, ""} else self.path
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of everything that is stored: camelCase outside, unknown keys refused."""
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
+):
+    """Base of everything that is stored: camelCase outside, unknown keys refused.
+
+    Nothing in a record can hold the record itself, so the search for cycles passes them by.
+    """
 
 
 class OwnerReference(Record, frozen=True, kw_only=True):

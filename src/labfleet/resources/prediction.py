@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
 from labfleet.resources.history import RunKind
 from labfleet.resources.meta import Record
 
@@ -77,7 +79,15 @@ class Prediction(Record, frozen=True, kw_only=True):
 
     def of(self, resource: str) -> Forecast | None:
         """Return the forecast of one resource; None when nothing is known of it."""
-        return next((each for each in self.forecasts if each.resource == resource), None)
+        for each in self.forecasts:
+            if each.resource == resource:
+                return each
+        return None
+
+    def over(self) -> Prediction:
+        """Return the prediction of a run that is over: nothing more is drawn of it."""
+        left = tuple(msgspec.structs.replace(each, later=()) for each in self.forecasts)
+        return msgspec.structs.replace(self, forecasts=left)
 
 
 class Achieved(Record, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ class FleetStore:
         self._watchers = Watchers(head)
         self._group = GroupCommit(self._start)
         self._closed = False
+        self._pages: dict[tuple[store.Cursor, int], asyncio.Future[store.EventPage]] = {}
         database.listen(self._watchers.advance, self._read)
 
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -114,10 +115,16 @@ class FleetStore:
         self, after: store.Cursor, *, limit: int = store.PAGE_LIMIT
     ) -> store.EventPage:
         wanted = _limit(limit)
-        parameters = (after.revision, wanted)
-        return await self._read(
-            lambda: _event_page(self._db.rows(self._sql["events"], parameters), after, wanted)
-        )
+        reading = self._pages.get((after, wanted))
+        if reading is None:
+            parameters = (after.revision, wanted)
+            reading = self._pages[after, wanted] = self._read(
+                lambda: _event_page(self._db.rows(self._sql["events"], parameters), after, wanted)
+            )
+            # A commit wakes all feeds at once, and they ask for the same page: who asks in this
+            # iteration of the loop knows of no newer event than the read will find.
+            asyncio.get_running_loop().call_soon(self._pages.pop, (after, wanted), None)
+        return await asyncio.shield(reading)
 
     async def events_of(
         self, key: Key, *, before: int | None = None, limit: int = store.PAGE_LIMIT

@@ -104,13 +104,13 @@ def shaped(route: Route, raw: object) -> Any:
     """
     if route.prepare is not None:
         raw = route.prepare(raw)
-    if intake.too_deep(raw):
-        raise intake.invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
     if not _is_record(route.body) or issubclass(route.body, Resource):
+        if intake.too_deep(raw):
+            raise intake.invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
         if route.body is not Any and not isinstance(raw, dict):
             raise intake.invalid(("body", "a JSON object is expected"))
         return raw
-    if route.path.startswith(OWN_API):
+    if route.path.startswith(OWN_API) and not intake.too_deep(raw):
         intake.plain(raw)  # texts of objects are judged by their verb, with their names
     return intake.record(route.body, raw) if route.exact else intake.lenient(route.body, raw)
 
@@ -179,7 +179,7 @@ def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
 async def sent(scope: MutableMapping[str, Any], receive: Any, route: Route) -> Any:
     """Return the body as the route's type, made of an empty one where none is needed."""
     aside: Aside = scope[ASIDE]
-    said = next((v for k, v in scope["headers"] if k.lower() == b"content-type"), b"")
+    said = _header(scope, b"content-type") or b""
     given = said.decode("latin-1").partition(";")[0].strip().lower()
     if given and given not in route.media:
         _other_type(route, given)
@@ -217,7 +217,7 @@ async def whole(
 
     `held` gets the place of a large one, which is asked for before more of it is read.
     """
-    declared = next((v for k, v in scope["headers"] if k.lower() == b"content-length"), None)
+    declared = _header(scope, b"content-length")
     if declared is not None and (not declared.isdigit() or int(declared[:20]) > limit):
         _too_large(limit)
     chunks: list[bytes] = []
@@ -241,6 +241,15 @@ async def whole(
         message_ = f"the body took longer than {BODY_SECONDS:g} s"
         raise errors.Invalid(message_, reason="BodyTimeout") from None
     return b"".join(chunks)
+
+
+def _header(scope: MutableMapping[str, Any], name: bytes) -> bytes | None:
+    """Return the first header of a name."""
+    for key, value in scope["headers"]:
+        if key.lower() == name:
+            found: bytes = value
+            return found
+    return None
 
 
 def _place(scope: MutableMapping[str, Any]) -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ have lived.
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 
 import numpy as np
@@ -66,11 +67,13 @@ def admit(
     would not be let in even alone, else it says what must be given back first.
     """
     cost = wanted.declared if rule is Rule.DECLARED else wanted.bounds
-    chance = risk(load, drawn, target) if rule is Rule.CHANCE else None
-    held = vector(load.declared if rule is Rule.DECLARED else load.bounds)
-    short = _short(vector(cost), held, target, rule)
-    if chance is not None and chance > epsilon:
-        short = (*_lacking(load.drawn + drawn, cost, target, epsilon), *short)
+    short = _short(vector(cost), load.held(declared=rule is Rule.DECLARED), target, rule)
+    chance = None
+    if rule is Rule.CHANCE:
+        total = load.drawn + drawn
+        chance = _count(total, target) / DRAWS
+        if chance > epsilon:
+            short = (*_lacking(total, cost, target, epsilon), *short)
     said = _odds(chance, epsilon)
     needs = f"needs {wording.amounts(cost)} ({_KINDS[rule]})"
     if not short:
@@ -116,9 +119,10 @@ def _odds(chance: float | None, epsilon: float) -> str:
 
 def _count(total: Draws, target: Amounts) -> int:
     """Return in how many outcomes any target is exceeded."""
-    return int((total > _limits(target)).any(axis=0).sum())
+    return int(np.count_nonzero(np.logical_or.reduce(total > _limits(target))))
 
 
+@functools.lru_cache(maxsize=64)
 def _limits(target: Amounts) -> Draws:
     found = vector(target)
     return np.array([[found[place]] for place in _PLACES], dtype=np.int64)
@@ -145,10 +149,11 @@ def _lacking(total: Draws, cost: Amounts, target: Amounts, epsilon: float) -> tu
     """
     spare = int(epsilon * DRAWS + 1e-9)
     over = total - _limits(target)
-    # The outcomes that exceed by least must come within; the worst `spare` may stay above.
-    worst = (over / np.maximum(1, _limits(target))).max(axis=0)
-    kept = np.argsort(worst, kind="stable")[: DRAWS - spare]
-    lacks = over[:, kept].max(axis=1)
+    if spare:
+        # The outcomes that exceed by least must come within; the worst `spare` may stay above.
+        worst = (over / np.maximum(1, _limits(target))).max(axis=0)
+        over = over[:, np.argsort(worst, kind="stable")[: DRAWS - spare]]
+    lacks = over.max(axis=1)
     found = []
     for name, lack in zip(TARGETED, lacks.tolist(), strict=True):
         if lack > 0:

@@ -25,8 +25,13 @@ Draws = NDArray[np.int64]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _COUNTER = np.arange(1, DRAWS + 1, dtype=np.uint64) * _STEP
+_ROUNDS = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
 _GRID = np.arange(1, DRAWS + 1) / DRAWS
 _UPPER = np.clip(np.searchsorted(LEVELS, _GRID, side="left"), 1, len(LEVELS) - 1)
+_LOWER = _UPPER - 1
 _SHARE = (_GRID - np.asarray(LEVELS)[_UPPER - 1]) / np.diff(LEVELS)[_UPPER - 1]
 
 
@@ -38,33 +43,35 @@ def draws(uid: str, spreads: Sequence[Sequence[float]]) -> Draws:
     DRAWS quantiles once, so that no run is drawn lighter than it is. Raises ValueError for a
     spread of another length.
     """
-    order = _order(uid)
-    drawn = np.empty((len(TARGETED), DRAWS), dtype=np.int64)
+    rows = np.empty((len(TARGETED), len(LEVELS)))
     for row, (name, spread) in enumerate(zip(TARGETED, spreads, strict=True)):
-        if len(spread) == 1:
-            drawn[row] = min(MOST, -int(-spread[0] // 1))
-        elif len(spread) == len(LEVELS):
-            drawn[row] = _quantiles(tuple(spread))[order]
-        else:
+        if len(spread) not in {1, len(LEVELS)}:
             message = f"{name}: a spread has {len(LEVELS)} numbers or one, not {len(spread)}"
             raise ValueError(message)
-    return drawn
+        rows[row] = spread
+    return _quantiles(rows).take(_order(uid), axis=1)
 
 
-def _quantiles(spread: tuple[float, ...]) -> Draws:
-    """Return DRAWS evenly spaced quantiles, the least first."""
-    at = np.asarray(spread)
-    low = at[_UPPER - 1]
-    between = low + (at[_UPPER] - low) * _SHARE
+def _quantiles(rows: NDArray[np.float64]) -> Draws:
+    """Return DRAWS evenly spaced quantiles of each row, the least first."""
+    low = rows.take(_LOWER, axis=1)
+    between = rows.take(_UPPER, axis=1)
+    between -= low
+    between *= _SHARE
+    between += low
     # Interpolation may end a hair above a whole number; that is not a unit more.
-    whole: Draws = np.minimum(np.ceil(between - 1e-6), MOST).astype(np.int64)
-    return whole
+    between -= 1e-6
+    np.ceil(between, out=between)
+    np.minimum(between, MOST, out=between)
+    return between.astype(np.int64)
 
 
 def _order(uid: str) -> NDArray[np.intp]:
     """Return which quantile each outcome gets, 0 to DRAWS - 1 each once (splitmix64)."""
     key = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest(), "little")
     mixed = _COUNTER + np.uint64(key)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")
+    for shift, factor in _ROUNDS:
+        mixed ^= mixed >> shift
+        mixed *= factor
+    mixed ^= mixed >> np.uint64(31)
+    return mixed.argsort()

@@ -22,6 +22,10 @@ def believed(prediction: Prediction, living: int) -> Prediction:
     What is returned says in its evidence when draws were raised, so that a stored prediction
     gives the draws that were decided on.
     """
+    if living <= LIVING_FOR_EACH_KNOWN * min(
+        (each.known for each in prediction.forecasts), default=0
+    ):
+        return prediction
     forecasts = []
     for each in prediction.forecasts:
         doubted = each.resource in TARGETED and living > LIVING_FOR_EACH_KNOWN * each.known

@@ -14,7 +14,7 @@ from datetime import datetime
 from labfleet.decisions.admission import chance, needs
 from labfleet.decisions.admission.draws import Draws, draws
 from labfleet.decisions.admission.exploring import believed
-from labfleet.decisions.admission.load import Load, Need, need
+from labfleet.decisions.admission.load import Load, Need, later_of, need
 from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.admission.tightening import in_force
 from labfleet.decisions.prediction.learner import Learner
@@ -48,13 +48,23 @@ class Judged:
     evidence: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The run that was decided last: its prediction, and what that makes of it."""
+
+    uid: str
+    prediction: Prediction
+    wanted: Need
+    drawn: Draws
+
+
 class Judge:
     """The loads of the clusters."""
 
     def __init__(self) -> None:
         self.loads: dict[str, Load] = {}
         """By the path of their cluster; only those that somebody has asked for."""
-        self._asked: tuple[str, tuple[tuple[float, ...], ...], Draws] | None = None
+        self._asked: _Asked | None = None
         """The run that was decided last, with its outcomes: it is counted next, if approved."""
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
@@ -77,11 +87,12 @@ class Judge:
         if held is None or run.status.phase not in HOLDING:
             found.remove(uid)
             return
-        if uid not in found and (wanted := self.wanted(run)) is not None:
-            asked = self._asked
-            same = asked is not None and asked[0] == uid and asked[1] == wanted.spreads
-            drawn = asked[2] if same and asked is not None else None
-            found.add(uid, wanted, since=held.start.timestamp(), drawn=drawn)
+        if uid not in found:
+            since, asked = held.start.timestamp(), self._asked
+            if asked is not None and asked.uid == uid and asked.prediction is run.status.prediction:
+                found.add(uid, asked.wanted, since=since, drawn=asked.drawn)
+            elif (wanted := self.wanted(run)) is not None:
+                found.add(uid, wanted, since=since)
         if run.status.used:
             found.observe(uid, _peaks(run.status.used))
 
@@ -135,7 +146,7 @@ class Judge:
         said, seen = needs.stated(spec), as_seen(cluster)
         parameters = history.compared(spec.params)
         family = family_of(spec)
-        prediction = learner.predict(
+        foreseen = learner.foresee(
             RunKind.SIMULATION,
             cluster.namespace,
             family,
@@ -146,13 +157,16 @@ class Judge:
         )
         load = self.load(cluster, live)
         load.advance(now.timestamp())
-        prediction = needs.judged(prediction, seen, said)
-        prediction = believed(prediction, load.living(family))
+        living = load.living(family)
         default, sentence = needs.default_of(seen, family, parameters)
+
+        def told(found: Prediction) -> Prediction:
+            return believed(needs.judged(found, seen, said), living)
+
+        prediction = told(foreseen.brief())
         wanted = need(prediction, said, default)
         rule, epsilon = self.in_force(cluster, blind=blind)
         drawn = draws(uid, wanted.spreads)
-        self._asked = (uid, wanted.spreads, drawn)
         decision = chance.admit(
             wanted,
             drawn,
@@ -164,6 +178,11 @@ class Judge:
             epsilon=epsilon,
             revision=revision,
         )
+        if decision.outcome == "approved" or spec.queue is not None:
+            # Only of a run that lives it matters what is drawn of it later.
+            prediction = told(foreseen.whole())
+            wanted = wanted.later_on(later_of(prediction))
+        self._asked = _Asked(uid, prediction, wanted, drawn)
         known = {each.resource for each in prediction.forecasts} | set(said)
         evidence = [
             f"{_FIGURES[each.resource]}: {each.sentence}"

@@ -19,6 +19,7 @@ from labfleet.resources.amounts import DIMENSIONS, MOST, Amounts, of_vector, vec
 from labfleet.resources.prediction import Prediction
 
 Vector = tuple[int, ...]
+_PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
 SPARE = 64
 """So many ends of waiting may be kept for nobody before they are dropped."""
 
@@ -40,6 +41,10 @@ class Need:
     family: str = ""
     later: tuple[tuple[float, int, tuple[float, ...]], ...] = ()
 
+    def later_on(self, later: tuple[tuple[float, int, tuple[float, ...]], ...]) -> Need:
+        """Return the need with what holds from which age on."""
+        return Need(self.spreads, self.bounds, self.declared, self.family, later)
+
 
 def need(prediction: Prediction | None, declared: Mapping[str, float], default: Amounts) -> Need:
     """Return what a run is judged by: what is predicted, else declared, else the default.
@@ -47,29 +52,38 @@ def need(prediction: Prediction | None, declared: Mapping[str, float], default: 
     `declared` names dimensions that somebody stated, in base units; a dimension that is neither
     predicted nor stated is unknown and therefore costs the cluster's `default`, never nothing.
     """
-    stated = {name: _whole(declared.get(name, getattr(default, name))) for name in DIMENSIONS}
-    told = {
-        name: found
-        for name in DIMENSIONS
-        if prediction is not None and (found := prediction.of(name)) is not None
-    }
-    bounds = stated | {name: _whole(found.bound) for name, found in told.items()}
-    drawn = {name: found for name, found in told.items() if found.spread}
+    told = {} if prediction is None else {each.resource: each for each in prediction.forecasts}
+    stated = [
+        _whole(declared[name]) if name in declared else min(MOST, known)
+        for name, known in zip(DIMENSIONS, vector(default), strict=True)
+    ]
+    bounds = [
+        _whole(told[name].bound) if name in told else said
+        for name, said in zip(DIMENSIONS, stated, strict=True)
+    ]
+    spreads: list[tuple[float, ...]] = []
+    for name, place in zip(TARGETED, _PLACES, strict=True):
+        found = told.get(name)
+        certain = found is None or not found.spread
+        spreads.append((float(bounds[place]),) if certain or found is None else found.spread)
     return Need(
-        spreads=tuple(
-            drawn[name].spread if name in drawn else (float(bounds[name]),) for name in TARGETED
-        ),
-        bounds=Amounts(**bounds),
-        declared=Amounts(**stated),
+        spreads=tuple(spreads),
+        bounds=of_vector(bounds),
+        declared=of_vector(stated),
         family=prediction.family if prediction is not None else "",
-        later=tuple(
-            sorted(
-                (each.after_seconds, place, each.spread)
-                for place, name in enumerate(TARGETED)
-                if name in drawn
-                for each in drawn[name].later
-            )
-        ),
+        later=() if prediction is None else later_of(prediction),
+    )
+
+
+def later_of(prediction: Prediction) -> tuple[tuple[float, int, tuple[float, ...]], ...]:
+    """Return which spreads hold from which age on, as `Need` has them."""
+    return tuple(
+        sorted(
+            (later.after_seconds, TARGETED.index(each.resource), later.spread)
+            for each in prediction.forecasts
+            if each.later and each.spread and each.resource in TARGETED
+            for later in each.later
+        )
     )
 
 
@@ -123,6 +137,10 @@ class Load:
     def declared(self) -> Amounts:
         """The sum of max(observed so far, declared) in each dimension."""
         return of_vector(self._declared)
+
+    def held(self, *, declared: bool) -> Vector:
+        """Return the sum of what was declared, or of bounds, in the order of DIMENSIONS."""
+        return self._declared if declared else self._bounds
 
     def taken(self, uid: str) -> tuple[Draws, Vector, Vector] | None:
         """Return what a live run takes: outcomes, bounds, declared; None for another one."""
@@ -241,4 +259,4 @@ class Load:
 
 def _rows(seen: Vector) -> Draws:
     """Return the peaks of TARGETED as a column beside outcomes."""
-    return np.array([[seen[DIMENSIONS.index(name)]] for name in TARGETED], dtype=np.int64)
+    return np.array([[seen[place]] for place in _PLACES], dtype=np.int64)

@@ -6,6 +6,7 @@ defaults say anything counts for a share of the target.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import msgspec
@@ -46,13 +47,15 @@ def judged(prediction: Prediction, cluster: ClusterSpec, said: Mapping[str, floa
     them, and less than the caller states while few runs are known: one report of a tiny run would
     make the largest one nearly free.
     """
-    left = tuple(
+    left = tuple([
         each
         for each in prediction.forecasts
         if each.resource not in TARGETED
         or (each.resource in said and (each.known >= ENOUGH or each.bound >= said[each.resource]))
         or (each.resource not in said and getattr(cluster.capacity, each.resource))
-    )
+    ])  # fmt: skip
+    if len(left) == len(prediction.forecasts):
+        return prediction
     return msgspec.structs.replace(prediction, forecasts=left)
 
 
@@ -66,23 +69,24 @@ def default_of(
         cost = None if found is None else _cost(found, parameters)
         if cost is not None:
             whose = "all families" if name == OTHERS else name
-            return _known(cost, cluster), f"no past run is like it: the default of {whose} counts"
+            known = _known(cost, cluster.capacity, targets(cluster))
+            return known, f"no past run is like it: the default of {whose} counts"
     return (
-        _known(Amounts(), cluster),
+        _known(Amounts(), cluster.capacity, targets(cluster)),
         f"no past run is like it: it counts for {UNKNOWN_PERCENT} % of the target",
     )
 
 
-def _known(cost: Amounts, cluster: ClusterSpec) -> Amounts:
+@functools.lru_cache(maxsize=256)
+def _known(cost: Amounts, capacity: Amounts, target: Amounts) -> Amounts:
     """Return a default with a share of the target wherever it says nothing.
 
     Dimensions of which nobody knows what the cluster has have a target of 0, and count for nothing.
     """
-    target = targets(cluster)
     counts = {
         name: getattr(cost, name) or getattr(target, name) * UNKNOWN_PERCENT / 100
         for name in TARGETED
-        if getattr(cluster.capacity, name)
+        if getattr(capacity, name)
     }
     made = held_by(counts)
     return msgspec.structs.replace(cost, **{name: getattr(made, name) for name in TARGETED})

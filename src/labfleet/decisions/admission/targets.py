@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from labfleet.resources.amounts import DIMENSIONS, Amounts
+import msgspec
+
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import ClusterSpec
 
 FITS, NEVER_FITS, NO_ROOM = "Fits", "NeverFits", "NoCapacityAvailable"
@@ -14,14 +16,10 @@ def targets(spec: ClusterSpec) -> Amounts:
 
     Only CPU, memory and network have a target; other dimensions may be filled completely.
     """
-    percents = {
-        "cpu_milli": spec.cpu_percent,
-        "memory_mib": spec.memory_percent,
-        "network_kbps": spec.network_percent,
-    }
-    return Amounts(
-        **{
-            name: getattr(spec.capacity, name) * percents.get(name, 100) // 100
-            for name in DIMENSIONS
-        }
+    has = spec.capacity
+    return msgspec.structs.replace(
+        has,
+        cpu_milli=has.cpu_milli * spec.cpu_percent // 100,
+        memory_mib=has.memory_mib * spec.memory_percent // 100,
+        network_kbps=has.network_kbps * spec.network_percent // 100,
     )

@@ -11,13 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from labfleet.decisions.prediction.forecasts import limit, of_family, of_kind, recommendation
+from labfleet.decisions.prediction.forecasts import (
+    Case,
+    Foreseen,
+    limit,
+    of_family,
+    of_kind,
+    recommendation,
+)
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
 from labfleet.decisions.prediction.series import SHIFT, Series
 from labfleet.decisions.prediction.window import Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
-from labfleet.resources.prediction import Achieved, Prediction, Recommendation
+from labfleet.resources.prediction import Achieved, Forecast, Prediction, Recommendation
 
 FAMILIES = 1000
 """Families kept; the one that learned longest ago makes room for a new one."""
@@ -70,7 +77,7 @@ class Learner:
         """Whether what callers reported teaches the runs of others too."""
         self._families: dict[Key, Family] = {}
         self._pools: dict[tuple[RunKind, str], Pools] = {}
-        self._achieved: dict[tuple[RunKind, str], list[list[float]]] = {}
+        self._achieved: dict[tuple[RunKind, str], list[float]] = {}  # runs, then by STATED
 
     def learn(self, kept: KeptRun) -> None:
         """Take in the next run; one at or before the version is known already and left out."""
@@ -99,11 +106,20 @@ class Learner:
         bound is above it unless a run exceeded it. `coverage` is the share of runs that shall
         stay within the bound, from 0.5 to 0.999.
         """
+        return self.foresee(
+            kind, namespace, family, parameters, declared, coverage=coverage, owner=owner
+        ).whole()
+
+    def foresee(
+        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
+        declared: Mapping[str, float] | None = None, *, coverage: float = 0.95, owner: str = "",
+    ) -> Foreseen:  # fmt: skip
+        """Return what `predict` returns, to be had in brief or whole."""
         declared = declared or {}
         ours = self._families.get((kind, namespace, family, ""))
         theirs = self._families.get((kind, namespace, family, owner)) if owner else None
         queries: dict[int, Query] = {}
-        forecasts = []
+        forecasts: list[Case | Forecast] = []
         for name in RESOURCES:
             given = declared.get(name)
             for each in (ours, theirs):
@@ -121,7 +137,7 @@ class Learner:
                 found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
                 if found is not None:
                     forecasts.append(found)
-        return Prediction(family=family, forecasts=tuple(forecasts), version=self.version)
+        return Foreseen(family, forecasts, coverage=coverage, version=self.version)
 
     def recommend(
         self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
@@ -145,14 +161,10 @@ class Learner:
         Each run was judged by the bound it would have had just before it was learned from.
         """
         return tuple(
-            Achieved(
-                kind=kind, resource=name, stated=stated,
-                runs=int(counts[0]), share=counts[1] / counts[0],
-            )
-            for (kind, name), rows in sorted(self._achieved.items())
-            for stated, counts in zip(STATED, rows, strict=True)
-            if counts[0]
-        )  # fmt: skip
+            Achieved(kind=kind, resource=name, stated=stated, runs=int(runs), share=share / runs)
+            for (kind, name), (runs, *held) in sorted(self._achieved.items())
+            for stated, share in zip(STATED, held, strict=True)
+        )
 
     def _lent(self, kind: RunKind, resource: str) -> Pools:
         found = self._pools.get((kind, resource))
@@ -203,26 +215,27 @@ class Learner:
                 share = (peak - shift) / given if given else None
                 self._lent(run.kind, name).firsts.learn(share, peak, seconds)
             return _Judged(peak, None)
-        now = series.guess(query)
-        bounds = [now.peak * series.bound_ratio(now.row, stated) for stated in STATED]
+        now, made = series.guesses(query)
+        bounds = [now.peak * ratio for ratio in series.bound_ratios(now.row)]
         if run.censored and peak <= bounds[CENSORED_AT]:
             return None
         if lends:
             top = min(now.top, limit(series, given))
             self._count(run.kind, name, [peak <= min(bound, top) for bound in bounds])
         missed = [peak > bound for bound in bounds]
-        ratios = series.judge(query, now, peak, seconds, missed, cut_off=bool(run.censored))
+        ratios = series.judge(made, peak, seconds, missed, cut_off=bool(run.censored))
         return _Judged(peak, ratios)
 
     def _count(self, kind: RunKind, name: str, held: list[bool]) -> None:
         """Count whether the bounds at STATED held that a run would have had."""
-        rows = self._achieved.setdefault((kind, name), [[0.0, 0.0] for _ in STATED])
-        for within, counts in zip(held, rows, strict=True):
-            if counts[0] >= COUNTED:
-                counts[0] /= 2
-                counts[1] /= 2
-            counts[0] += 1
-            counts[1] += within
+        counts = self._achieved.get((kind, name))
+        if counts is None:
+            counts = self._achieved[kind, name] = [0.0] * (1 + len(STATED))
+        if counts[0] >= COUNTED:
+            counts[:] = [each / 2 for each in counts]
+        counts[0] += 1
+        for number, within in enumerate(held, 1):
+            counts[number] += within
 
 
 def _seconds(run: Run) -> float:

@@ -23,6 +23,16 @@ LEAST, MOST = 0.2, 2.0
 """How far all misses together may move it, in times the misses it allows."""
 
 
+def _move(allowed: float, *, missed: bool) -> tuple[float, float, float]:
+    """Return by how much a level moves, and between what it stays."""
+    return STEP * allowed * (allowed - missed), LEAST * allowed, MOST * allowed
+
+
+_MOVES = tuple(
+    (_move(1.0 - stated, missed=False), _move(1.0 - stated, missed=True)) for stated in STATED
+)
+
+
 class Adaptive:
     """The share of misses to ask for, so that the stated share comes out."""
 
@@ -32,9 +42,15 @@ class Adaptive:
 
     def learn(self, number: int, *, missed: bool) -> None:
         """Move one of STATED by whether the bound that was asked for was missed."""
-        allowed = 1.0 - STATED[number]
-        moved = self.asked[number] + STEP * allowed * (allowed - missed)
-        self.asked[number] = min(max(moved, LEAST * allowed), MOST * allowed)
+        step, least, most = _MOVES[number][missed]
+        moved = self.asked[number] + step
+        self.asked[number] = least if moved < least else min(moved, most)
+
+    def follow(self, missed: Sequence[bool], *, only_misses: bool = False) -> None:
+        """Learn from whether each of STATED was missed, or from those that were."""
+        for number, above in enumerate(missed):
+            if above or not only_misses:
+                self.learn(number, missed=above)
 
     def level(self, stated: float) -> float:
         """Return the level to ask for, so that `stated` comes out."""

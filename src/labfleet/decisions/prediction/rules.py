@@ -6,6 +6,7 @@ need not be right: what it lacks is measured by its ratios, peak over guess, of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import exp, log
@@ -69,11 +70,11 @@ class Line:
         slope = np.linalg.solve(products, away.T @ (level - self.mean))
         self._columns = tuple(zip(columns, centre.tolist(), slope.tolist(), strict=True))
 
-    def at(self, point: Floats) -> float:
-        """Return the logarithm of the peak that the line has at a point."""
+    def at(self, values: Sequence[float]) -> float:
+        """Return the logarithm of the peak that the line has for a run's parameters."""
         found = self.mean
         for column, centre, slope in self._columns:
-            value = float(point[column])
+            value = values[column]
             if value > ABSENT / 2:
                 found += slope * (value - centre)
         return found
@@ -97,7 +98,22 @@ def guess(
         return sorted(near.peaks)[len(near.peaks) // 2]
     if line is None:
         return near.peaks[0]
-    found = line.at(query.point)
+    found = line.at(query.values)
     if rule is Rule.SCALED:
-        found += log(near.peaks[0]) - line.at(window.points[near.slots[0]])
+        found += log(near.peaks[0]) - line.at(window.at(near.slots[0]))
     return min(exp(min(found, 80.0)), largest * query.reach)
+
+
+def guesses(
+    query: Query, near: Near, largest: float, *, line: Line | None, window: Window
+) -> list[float]:
+    """Return every rule's guess of the shifted peak, as `guess` makes them, by the rules' numbers."""
+    peaks = near.peaks
+    closest, typical = peaks[0], sorted(peaks)[len(peaks) // 2]
+    scaled, drawn = closest, typical
+    if line is not None:
+        most, found = largest * query.reach, line.at(query.values)
+        drawn = min(exp(min(found, 80.0)), most)
+        found += log(closest) - line.at(window.at(near.slots[0]))
+        scaled = min(exp(min(found, 80.0)), most)
+    return [largest, closest, max(peaks[:FEW]), typical, scaled, drawn]

@@ -6,14 +6,15 @@ noise of a few units says nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from labfleet.decisions.prediction.pool import CHOSEN, Pools
-from labfleet.decisions.prediction.quantiles import Adaptive, conformal, evenly
+from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, evenly
 from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
-from labfleet.decisions.prediction.rules import Line, Near, Rule, guess
+from labfleet.decisions.prediction.rules import RULES, Line, Near, Rule, guess, guesses
 from labfleet.decisions.prediction.sizing import Sizing
 from labfleet.decisions.prediction.window import Floats, Query, Slots, Window, nearest
 
@@ -56,6 +57,26 @@ class Guess:
     near: Near
 
 
+@dataclass(slots=True)
+class Worth:
+    """What a guess is multiplied by to become a forecast; equal for all runs until one is learned.
+
+    bound: Ratio of the bound.
+    middle: Ratio that half of the runs stayed within.
+    spread: Ratios at LEVELS.
+    ages: From which ages on other ratios hold.
+    later: Those, one row an age.
+    sentences: What was said of it before, by the rule of the guess and whether it is exact.
+    """
+
+    bound: float
+    middle: float
+    spread: Floats
+    ages: Sequence[float]
+    later: Floats
+    sentences: dict[tuple[Rule, bool], str] = field(default_factory=dict)
+
+
 class Series:
     """The peaks of one resource, at the slots of the family's window."""
 
@@ -84,6 +105,7 @@ class Series:
         self._known: Slots | None = None
         self._line: Line | None = None
         self._renewed_at = 0
+        self._worth: dict[tuple[int, float], Worth] = {}
 
     def near(self, query: Query) -> Near:
         """Return the closest runs whose peak is known."""
@@ -94,23 +116,74 @@ class Series:
 
     def guess(self, query: Query) -> Guess:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""
-        rule, row = self._ratios.rule, CHOSEN
-        if self.age < YOUNG:
-            row = self._bucket.row
-            rule = rule if row == CHOSEN else Rule(row)
+        rule, row = self._followed()
         near = self.near(query)
         peak = self.made_by(rule, query, near)
         return Guess(rule, row, peak, OUTLIER * self.largest * query.reach, near)
+
+    def guesses(self, query: Query) -> tuple[Guess, list[float]]:
+        """Return the guess that counts for a run, and those of all rules by their numbers."""
+        rule, row = self._followed()
+        near = self.near(query)
+        made = guesses(query, near, self.largest, line=self._line, window=self._window)
+        return Guess(rule, row, made[rule], OUTLIER * self.largest * query.reach, near), made
+
+    def _followed(self) -> tuple[Rule, int]:
+        """Return whose guess counts, and in which row of a bucket its ratios stand."""
+        rule = self._ratios.rule
+        if self.age >= YOUNG:
+            return rule, CHOSEN
+        row = self._bucket.row
+        return (rule if row == CHOSEN else Rule(row)), row
 
     def made_by(self, rule: Rule, query: Query, near: Near) -> float:
         """Return the guess of one rule, shifted; `near` as this series gives it."""
         return guess(rule, query, near, self.largest, line=self._line, window=self._window)
 
+    def worth(self, row: int, coverage: float) -> Worth:
+        """Return what guesses are multiplied by; kept where other families have no say in it."""
+        found = self._worth.get((row, coverage))
+        if found is None:
+            ages, later = self.later()
+            plain = self.resource == "duration_seconds"
+            found = Worth(
+                self.bound_ratio(row, coverage),
+                self.middle(row),
+                self.plain(row) if plain else self.spread(row),
+                ages,
+                later,
+            )
+            if (
+                self.age >= ALONE
+                and conformal(self._ratios.ordered, self.adaptive.level(coverage))[1]
+            ):
+                self._worth[row, coverage] = found
+        return found
+
+    def bound_ratios(self, row: int) -> list[float]:
+        """Return the ratios of the bounds at STATED."""
+        if self.age < OWN:
+            return [self._bucket.bound(row, stated) for stated in STATED]
+        ordered, last = self._ratios.ordered, len(self._ratios.ordered) - 1
+        found = []
+        for asked in self._adaptive.asked:
+            # `conformal`, written out: this is done for each run that is learned.
+            place = (last + 2) * (1.0 - asked) - 1.0
+            if 0 < place < last:
+                below = int(place)
+                low = ordered[below]
+                found.append(low + (place - below) * (ordered[below + 1] - low))
+            else:
+                found.append(self._own_ratio(1.0 - asked))
+        return found
+
     def bound_ratio(self, row: int, stated: float) -> float:
         """Return by which ratio a guess is multiplied to become a bound at a stated level."""
         if self.age < OWN:
             return self._bucket.bound(row, stated)
-        level = self._adaptive.level(stated)
+        return self._own_ratio(self._adaptive.level(stated))
+
+    def _own_ratio(self, level: float) -> float:
         ordered = self._ratios.ordered
         found, known = conformal(ordered, level)
         if known:
@@ -142,37 +215,31 @@ class Series:
         return ordered[len(ordered) // 2]
 
     def judge(
-        self, query: Query, now: Guess, peak: float, seconds: float, missed: list[bool],
-        *, cut_off: bool,
-    ) -> Floats | None:  # fmt: skip
+        self, made: list[float], peak: float, seconds: float, missed: list[bool], *, cut_off: bool
+    ) -> Floats | None:
         """Return what each guess was worth for a run, and learn from it whether bounds hold.
 
-        `missed` says for STATED whether the run was above its bound. The run is not kept yet. One
+        `made` are the guesses of all rules. `missed` says for STATED whether the run was above its bound. The run is not kept yet. One
         that was cut off may teach that more is needed, never that less is: it counts as a miss or
         not at all, its ratios count as at least the largest so far, and other families learn
         nothing of it.
         """
-        guesses = np.array([self.made_by(rule, query, now.near) for rule in Rule])
-        ratios: Floats = peak / guesses
+        ratios: Floats = peak / np.array(made)
         young = self.age < OWN
         if self.lends or self.age >= ALONE:
-            adaptive = self._adaptive
-            for number, above in enumerate(missed):
-                if above or not cut_off:
-                    adaptive.learn(number, missed=above)
+            self._adaptive.follow(missed, only_misses=cut_off)
         if cut_off:
             largest = self._ratios.largest()
             return ratios if largest is None else np.fmax(ratios, largest)
         if self.resource != "duration_seconds":
-            self.sizing.learn(guesses, peak, seconds, self.largest)
+            self.sizing.learn(made, peak, seconds, self.largest)
         if self.lends:
             # Of grown families others learn how far above their largest ratio they went.
-            own = (
-                ratios[self._ratios.rule]
-                if young
-                else ratios[self._ratios.rule] / (self._ratios.ordered[-1])
-            )
-            self._bucket.add(np.append(ratios, own), seconds)
+            own = ratios[self._ratios.rule]
+            figures = np.empty(RULES + 1)
+            figures[:RULES] = ratios
+            figures[CHOSEN] = own if young else own / self._ratios.ordered[-1]
+            self._bucket.add(figures, seconds)
         return ratios if self.count >= SETTLED else None
 
     def put(self, slot: int, peak: float, ratios: Floats | None, *, cut_off: bool = False) -> None:
@@ -209,6 +276,7 @@ class Series:
 
     def _renew(self) -> None:
         """Bring up to date what is read off the kept peaks."""
+        self._worth.clear()
         kept = len(self._window)
         if not self._held:
             self.count = 0

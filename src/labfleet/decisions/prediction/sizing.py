@@ -18,12 +18,16 @@ KEEPING = 0.99
 """Share of what was wasted before that is kept with each run."""
 AGAIN = 1.02
 """A second try gets the largest peak seen, times this; further ones double it."""
+WAITING = 32
 FIRST = 10
 """Runs that were followed from which on there is a leader."""
 
 
 class Sizing:
-    """What every pair of a rule and a margin would have wasted."""
+    """What every pair of a rule and a margin would have wasted.
+
+    Runs wait here until WAITING of them do: many are followed at the cost of few.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing followed."""
@@ -31,30 +35,52 @@ class Sizing:
         self._wasted = np.zeros((RULES, len(MARGINS)))
         self._missed = np.zeros((RULES, len(MARGINS)))
         self._margins: Floats | None = None
+        self._waiting: list[tuple[Floats, list[float], float, float, float]] = []
 
-    def renew(self, ordered: Floats) -> None:
-        """Take the margins from the rules' ratios, one row a rule, smallest first."""
+    def renew(self, ratios: Floats) -> None:
+        """Take the margins from the rules' ratios, one row a rule."""
+        ordered = np.sort(ratios, axis=1)
         last = ordered.shape[1] - 1
         self._margins = ordered[:, [round(share * last) for share in MARGINS]]
 
-    def learn(self, guesses: Floats, peak: float, seconds: float, largest: float) -> None:
+    def learn(self, guesses: list[float], peak: float, seconds: float, largest: float) -> None:
         """Follow every pair over one more run; `largest` is the largest peak before it."""
         if self._margins is None:
             return
-        sizes = guesses[:, np.newaxis] * self._margins
         again = largest * AGAIN
         while again < peak:
             again *= 2
-        short = sizes < peak
-        wasted = np.where(short, sizes + again, sizes) - peak
-        self._wasted = KEEPING * self._wasted + wasted * max(seconds, 0.001)
-        self._missed = KEEPING * self._missed + short
-        self.count = KEEPING * self.count + 1
+        self._waiting.append((self._margins, guesses, peak, max(seconds, 0.001), again))
+        if len(self._waiting) == WAITING:
+            self.count, self._wasted, self._missed = self._followed()
+            self._waiting.clear()
 
     def best(self) -> tuple[Rule, float, float] | None:
         """Return the rule that wasted least, its margin, and its share of runs that needed more."""
-        if self._margins is None or self.count < FIRST * KEEPING**FIRST:
+        count, wasted, missed = self._followed()
+        if self._margins is None or count < FIRST * KEEPING**FIRST:
             return None
-        row, column = np.unravel_index(int(np.argmin(self._wasted)), self._wasted.shape)
-        missed = float(self._missed[row, column]) / self.count
-        return Rule(int(row)), float(self._margins[row, column]), missed
+        row, column = np.unravel_index(int(np.argmin(wasted)), wasted.shape)
+        return (
+            Rule(int(row)),
+            float(self._margins[row, column]),
+            float(missed[row, column]) / count,
+        )
+
+    def _followed(self) -> tuple[float, Floats, Floats]:
+        """Return what is known once those that wait are followed; asking changes nothing."""
+        if not self._waiting:
+            return self.count, self._wasted, self._missed
+        margins, guesses, *rest = (np.array(each) for each in zip(*self._waiting, strict=True))
+        peaks, seconds, again = (each[:, np.newaxis, np.newaxis] for each in rest)
+        sizes = guesses[:, :, np.newaxis] * margins
+        short = sizes < peaks
+        wasted = (np.where(short, sizes + again, sizes) - peaks) * seconds
+        last = len(self._waiting)
+        kept = KEEPING ** np.arange(last - 1, -1, -1.0)
+        before = KEEPING**last
+        return (
+            before * self.count + float(kept.sum()),
+            before * self._wasted + np.tensordot(kept, wasted, 1),
+            before * self._missed + np.tensordot(kept, short, 1),
+        )

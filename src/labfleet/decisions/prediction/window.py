@@ -37,14 +37,14 @@ LONGEST_WORD = 80
 class Query:
     """A run that is to be compared with the kept ones.
 
-    point: Its parameters, one number a column.
+    values: Its parameters, one number a column.
     closest: Slots of the closest kept runs, closest first, the newer one where equal.
     distance: How far the closest is; 0 is equal in every parameter.
     far: Distance of every slot, with the age breaking ties.
     reach: How many times larger its greatest number is than any that was seen, at least 1.
     """
 
-    point: Floats
+    values: list[float]
     closest: Slots
     distance: float
     far: Floats
@@ -61,14 +61,14 @@ class Window:
         self.names: list[str] = []
         self.seconds: Floats = np.zeros(8)
         """How long each run took; 0 where nobody knows."""
-        self._points: Floats = np.zeros((8, 1))
+        self._points: Floats = np.zeros((1, 8))  # a row for each column of parameters
         self._age: Floats = np.zeros(8)
         self._columns: dict[tuple[bool, str], int] = {}
         self._words: list[dict[str, int]] = []
         self._low: list[float] = []
         self._high: list[float] = []
-        self._scale: Floats = np.zeros(1)
-        self._clip: Floats = np.zeros(1)
+        self._scale: Floats = np.zeros((1, 1))
+        self._clip: Floats = np.zeros((1, 1))
         self.numbers: list[int] = []
         """Columns that hold numbers of which at least two differ."""
 
@@ -79,32 +79,37 @@ class Window:
     @property
     def points(self) -> Floats:
         """The kept runs, one row each."""
-        return self._points[: len(self.names)]
+        return self._points[:, : len(self.names)].T
 
     def query(self, parameters: Mapping[str, Parameter]) -> Query:
         """Return where a run would stand among the kept ones; at least one is kept."""
-        point = self._point(parameters)
+        values = self._values(parameters)
         kept = len(self.names)
-        apart = np.abs(self._points[:kept] - point)
+        apart = self._points[:, :kept] - np.array(values)[:, np.newaxis]
+        np.abs(apart, out=apart)
         apart *= self._scale
         np.minimum(apart, self._clip, out=apart)
-        far = apart.sum(axis=1)
+        far = np.add.reduce(apart, axis=0)
         far += (self.count - self._age[:kept]) * 1e-9
         closest = nearest(far)
         # Ages are below 1e-6 in this unit, and parameters that differ are farther apart.
         distance = float(far[closest[0]])
         reach = 1.0
         for column in self.numbers:
-            if point[column] > self._high[column]:
-                reach = max(reach, exp(min(point[column] - self._high[column], 20.0)))
+            if values[column] > self._high[column]:
+                reach = max(reach, exp(min(values[column] - self._high[column], 20.0)))
         return Query(
-            point, closest, 0.0 if distance < 1e-6 else distance, far, min(reach, FARTHEST_REACH)
+            values, closest, 0.0 if distance < 1e-6 else distance, far, min(reach, FARTHEST_REACH)
         )
+
+    def at(self, slot: int) -> list[float]:
+        """Return a kept run's parameters, one number a column."""
+        found: list[float] = self._points[:, slot].tolist()
+        return found
 
     def add(self, parameters: Mapping[str, Parameter], name: str, seconds: float) -> int:
         """Keep a run and return its slot."""
         self._see(parameters)
-        point = self._point(parameters)
         slot = self.count % KEPT
         if slot == len(self.names):
             self.names.append(name)
@@ -112,7 +117,7 @@ class Window:
                 self._grow()
         else:
             self.names[slot] = name
-        self._points[slot] = point
+        self._points[:, slot] = self._values(parameters)
         self._age[slot] = self.count
         self.seconds[slot] = seconds
         self.count += 1
@@ -122,8 +127,8 @@ class Window:
         size = min(KEPT, 2 * len(self._age))
         self._age = grown(self._age, size)
         self.seconds = grown(self.seconds, size)
-        points = np.zeros((size, self._points.shape[1]))
-        points[: len(self._points)] = self._points
+        points = np.zeros((len(self._points), size))
+        points[:, : self._points.shape[1]] = self._points
         self._points = points
 
     def _see(self, parameters: Mapping[str, Parameter]) -> None:
@@ -155,36 +160,31 @@ class Window:
         self._low.append(float("inf"))
         self._high.append(float("-inf"))
         if column:
-            points = np.zeros((len(self._points), column + 1))
-            points[:, :column] = self._points
-            self._points = points
-            self._scale = grown(self._scale, column + 1)
-            self._clip = grown(self._clip, column + 1)
-        self._points[:, column] = ABSENT if key[0] else 0.0
+            row = np.zeros((1, self._points.shape[1]))
+            self._points = np.concatenate((self._points, row))
+            self._scale = np.concatenate((self._scale, np.zeros((1, 1))))
+            self._clip = np.concatenate((self._clip, np.zeros((1, 1))))
+        self._points[column] = ABSENT if key[0] else 0.0
         self._scale[column] = 1.0
         self._clip[column] = 10.0 if key[0] else 1.0
         return column
 
-    def _point(self, parameters: Mapping[str, Parameter]) -> Floats:
-        point = np.zeros(self._points.shape[1])
+    def _values(self, parameters: Mapping[str, Parameter]) -> list[float]:
+        found = []
         for (number, name), column in self._columns.items():
             value = parameters.get(name)
             if value is None or _is_number(value) is not number:
-                point[column] = ABSENT if number else 0.0
+                found.append(ABSENT if number else 0.0)
             elif number:
-                point[column] = _logarithm(value)  # type: ignore[arg-type]
+                found.append(_logarithm(value))  # type: ignore[arg-type]
             else:
-                point[column] = self._words[column].get(_word(value), 1)
-        return point
+                found.append(float(self._words[column].get(_word(value), 1)))
+        return found or [0.0]
 
 
 def nearest(far: Floats) -> Slots:
     """Return the slots of the CLOSE smallest distances, smallest first."""
-    if len(far) <= CLOSE:
-        return np.argsort(far)
-    some = np.argpartition(far, CLOSE)[:CLOSE]
-    found: Slots = some[np.argsort(far[some])]
-    return found
+    return far.argsort()[:CLOSE]
 
 
 def grown(row: Floats, size: int) -> Floats:

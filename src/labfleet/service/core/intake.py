@@ -39,6 +39,7 @@ _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 _HOST_LIMIT = 253
 # C0 without tab and line feed, DEL, C1, and what turns the direction of the text around it.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_SINGLE = (str, int, float, type(None))  # what holds nothing else; bool is an int
 _NAMES = frozenset({"metadata.name", "metadata.namespace"})  # judged as names, with a proposal
 DOCUMENTS = frozenset({"topology", "userData"})
 """Fields with documents of other programs: IOS writes a control character around a banner."""
@@ -94,11 +95,23 @@ def shaped(row: Kind, body: object) -> dict[str, Any]:
 def typed(row: Kind, raw: Mapping[str, Any]) -> Resource:
     """Return the typed object of a shaped body; Invalid names every unknown key."""
     present = spellings.present(row.name, raw)
-    obj: Resource = record(row.type, {"metadata": {}, "spec": {}, **present})
+    obj: Resource = _record(row.type, {"metadata": {}, "spec": {}, **present})
     problems = list(_metadata(obj.metadata))
     if problems:
         raise invalid(*problems)
     return obj
+
+
+def spec_of(row: Kind, raw: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the typed spec of a shaped body, for who makes the rest of the object.
+
+    `kind` is the row's, without instants. What is wrong is named as `typed` does.
+    """
+    try:
+        return msgspec.convert(raw["spec"], kind, strict=True)
+    except msgspec.ValidationError:
+        made: T = typed(row, raw).spec
+        return made
 
 
 def record(kind: type[T], raw: object) -> T:
@@ -107,16 +120,18 @@ def record(kind: type[T], raw: object) -> T:
         raise invalid(("body", "a JSON object is expected"))
     if too_deep(raw):
         raise invalid(("body", f"nested deeper than {DEPTH_LIMIT} levels"))
+    return _record(kind, raw)
+
+
+def _record(kind: type[T], raw: Mapping[str, Any]) -> T:
     shape: Any = kind  # for the type checker: classes are hashable
-    # At most as many as are reported: each costs a search for the nearest key, and a body may
-    # hold 100,000.
-    unknown = list(itertools.islice(_unknown(raw, _shape(shape), ""), PROBLEM_LIMIT))
-    if unknown:
-        raise invalid(*unknown, reason="UnknownField")
     try:
         made = msgspec.convert(raw, kind, strict=True)
     except msgspec.ValidationError as problem:
+        _only_known(raw, _shape(shape))
         raise invalid(_place(str(problem), _shape(shape))) from None
+    if not _closed(shape):
+        _only_known(raw, _shape(shape))
     far = [
         (where, f"must lie between the years {EARLIEST.year} and {LATEST.year}")
         for where, instant in _instants(made, "")
@@ -125,6 +140,14 @@ def record(kind: type[T], raw: object) -> T:
     if far:
         raise invalid(*far)
     return made
+
+
+def _only_known(raw: object, shape: msgspec.inspect.Type) -> None:
+    # At most as many as are reported: each costs a search for the nearest key, and a body may
+    # hold 100,000.
+    unknown = list(itertools.islice(_unknown(raw, shape, ""), PROBLEM_LIMIT))
+    if unknown:
+        raise invalid(*unknown, reason="UnknownField")
 
 
 def lenient(kind: type[T], raw: object) -> T:
@@ -149,6 +172,8 @@ def too_deep(value: object) -> bool:
     for _ in range(DEPTH_LIMIT):
         inner: list[object] = []
         for each in level:
+            if isinstance(each, _SINGLE):
+                continue
             if isinstance(each, Mapping):
                 inner.extend(each.values())
             elif isinstance(each, list):
@@ -172,19 +197,31 @@ def plain(body: object) -> None:
 
 def _controls(value: object, path: str) -> Iterator[str]:
     if isinstance(value, str):
-        if _CONTROL.search(value) and path not in _NAMES:
+        if _lies(value) and path not in _NAMES:
             yield path or "body"
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(key))
+            name = str(key)
+            wrong = _lies(name)
+            shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", name) if wrong else name
             where = f"{path}.{shown}" if path else shown
-            if _CONTROL.search(str(key)):
+            if wrong:
                 yield where
-            if key not in DOCUMENTS:
+            if key not in DOCUMENTS and not _harmless(inner):
                 yield from _controls(inner, where)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _controls(inner, f"{path}[{index}]")
+
+
+def _lies(text: str) -> bool:
+    # What is printable holds no control character, and that is told ten times as fast.
+    return not text.isprintable() and _CONTROL.search(text) is not None
+
+
+def _harmless(value: object) -> bool:
+    """Tell at once of most values that they hold no control character."""
+    return value.isprintable() if isinstance(value, str) else isinstance(value, _SINGLE)
 
 
 def name_problem(name: str) -> str | None:
@@ -256,6 +293,31 @@ def _shape(kind: type) -> msgspec.inspect.Type:
     return msgspec.inspect.type_info(kind)
 
 
+@functools.cache
+def _closed(kind: type) -> bool:
+    """Tell whether msgspec itself refuses every unknown key of a record and of those in it."""
+    return _all_closed(_shape(kind), set())
+
+
+def _all_closed(shape: msgspec.inspect.Type, seen: set[type]) -> bool:
+    match shape:
+        case msgspec.inspect.StructType(cls=cls, fields=fields, forbid_unknown_fields=closed):
+            if cls in seen:
+                return True
+            seen.add(cls)
+            return closed and all(_all_closed(field.type, seen) for field in fields)
+        case msgspec.inspect.UnionType(types=options):
+            return all(_all_closed(option, seen) for option in options)
+        case msgspec.inspect.DictType(value_type=inner):
+            return _all_closed(inner, seen)
+        case msgspec.inspect.VarTupleType(item_type=inner):
+            return _all_closed(inner, seen)
+        case msgspec.inspect.ListType(item_type=inner):
+            return _all_closed(inner, seen)
+        case _:
+            return True
+
+
 def _unknown(value: Any, shape: msgspec.inspect.Type, path: str) -> Iterator[tuple[str, str]]:
     match shape:
         case msgspec.inspect.StructType(fields=fields) if isinstance(value, dict):
@@ -294,9 +356,30 @@ def _instants(value: object, path: str) -> Iterator[tuple[str, datetime]]:
     if isinstance(value, datetime):
         yield path, value
     elif isinstance(value, msgspec.Struct):
-        pairs = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        for shown, field in pairs:
+        for shown, field in _with_instants(type(value)):
             yield from _instants(getattr(value, field), f"{path}.{shown}" if path else shown)
+
+
+@functools.cache
+def _with_instants(kind: type) -> tuple[tuple[str, str], ...]:
+    """Return those fields of a record, as shown and as named, that may hold an instant."""
+    shape = _shape(kind)
+    assert isinstance(shape, msgspec.inspect.StructType)  # noqa: S101 - of a record
+    return tuple((each.encode_name, each.name) for each in shape.fields if _may_tell(each.type))
+
+
+def _may_tell(shape: msgspec.inspect.Type, seen: frozenset[type] = frozenset()) -> bool:
+    """Tell whether an instant, or a record with one, may stand there itself."""
+    match shape:
+        case msgspec.inspect.UnionType(types=options):
+            return any(_may_tell(option, seen) for option in options)
+        case msgspec.inspect.StructType(cls=cls, fields=fields):
+            inside = seen | {cls}
+            return cls not in seen and any(_may_tell(field.type, inside) for field in fields)
+        case msgspec.inspect.DateTimeType() | msgspec.inspect.AnyType():
+            return True
+        case _:
+            return False
 
 
 def _place(text: str, shape: msgspec.inspect.Type) -> tuple[str, str]:

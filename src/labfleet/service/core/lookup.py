@@ -13,11 +13,21 @@ R = TypeVar("R", bound=Resource)
 
 
 async def found(
-    services: ServiceContext, caller: Caller, kind: type[R], name: str, namespace: str
+    services: ServiceContext,
+    caller: Caller,
+    kind: type[R],
+    name: str,
+    namespace: str,
+    *,
+    newest: bool = True,
 ) -> R:
-    """Return the object of this name or uid if the caller may see it; else raise Gone."""
-    obj = None
-    if not intake.name_problem(name) and not intake.name_problem(namespace):
+    """Return the object of this name or uid if the caller may see it; else raise Gone.
+
+    Not `newest`: as the cache has it, if it does. That is for who writes by its version and looks
+    again after a conflict.
+    """
+    obj = None if newest else services.cache.get(kind, name, namespace)
+    if obj is None and not intake.name_problem(name) and not intake.name_problem(namespace):
         obj = await services.objects.get(kind, name, namespace)
         if obj is None and len(name) == 36:
             # The compatible routes address objects by id.

@@ -269,8 +269,9 @@ async def _decided_elsewhere(
     memo: Memo | None,
 ) -> Simulation:
     """Store the request for the decider of another process and wait for its decision."""
-    status = SimulationStatus(asked_at=services.clock.now(), observed_generation=1)
-    made = Simulation(metadata=named(services, namespace), spec=spec, status=status)
+    now = services.clock.now()
+    status = SimulationStatus(asked_at=now, observed_generation=1)
+    made = Simulation(metadata=named(services, namespace, now), spec=spec, status=status)
     writes = () if memo is None else (memo.write(services, made),)
     try:
         revision, _ = await services.objects.save(
@@ -346,8 +347,7 @@ def _undecided(seconds: float) -> errors.Temporary:
 
 def _spec(caller: Caller, body: Mapping[str, Any]) -> SimulationSpec:
     raw = intake.shaped(_KIND, {"metadata": {"name": "x"}, "spec": dict(body)})
-    spec = intake.typed(_KIND, raw).spec
-    assert isinstance(spec, SimulationSpec)  # noqa: S101 - typed() made a Simulation
+    spec = intake.spec_of(_KIND, raw, SimulationSpec)
     if len(msgspec.json.encode(spec.params)) > PARAMS_BYTES:
         raise intake.invalid(("params", f"at most {PARAMS_BYTES} bytes"))
     who = caller.principal
@@ -445,9 +445,12 @@ async def ended(
     `reported`: its caller says so; `seen`: its pods did. Only then it teaches: of a run that expired
     nobody knows what it used, and its caller may still tell.
     """
+    newest = False
 
     async def attempt() -> Simulation:
-        old = await lookup.found(services, caller, Simulation, name, namespace)
+        nonlocal newest
+        old = await lookup.found(services, caller, Simulation, name, namespace, newest=newest)
+        newest = True  # after a conflict, or where the cache says that there is nothing to do
         status = old.status
         late = status.phase is SimulationPhase.EXPIRED and reported and not status.reported
         if not late and (status.phase not in OPEN or (undecided and status.decision is not None)):
@@ -460,6 +463,7 @@ async def ended(
             take_up_by=None,
             lease_until=None,
             used=await run_samples.at_end(services, old),
+            prediction=None if status.prediction is None else status.prediction.over(),
             observed=dict(observed or {}),
             reported=reported,
             note=note or status.note,
@@ -470,6 +474,7 @@ async def ended(
             writes=_taught(services, old, new) if reported or seen else (),
             fence=fence,
         )
+        services.cache.wrote(stored[0])
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)

@@ -104,6 +104,7 @@ class Decider:
         except errors.LabfleetError as problem:
             await self._doubtful(draft, problem)
         else:
+            self._services.cache.wrote(stored[0])
             if draft.asked is not None and isinstance(stored[0], Simulation):
                 self._services.asked.answer(draft.asked, stored[0])
             return revision

@@ -80,11 +80,14 @@ class Drafter:
         self._recent: dict[str, Simulation] = {}
         """Own approvals that the cache does not have yet: whatever is made anew counts them too."""
         self._taught = True
+        self._now = services.clock.now()
+        """When this round began: all of it is decided as of then."""
         services.cache.on_change(Simulation, self._changed)
 
     async def drafts(self, asked: Sequence[Asked]) -> list[Draft]:
         """Return the decisions on these requests and on all that wait in the store, in order."""
-        cache = self._services.cache
+        cache, now = self._services.cache, self._services.clock.now()
+        self._now = now
         if not asked and not cache.keys(Cluster):
             return []  # no need to learn, which brings numpy to a server without clusters
         await self._learn()
@@ -95,8 +98,7 @@ class Drafter:
             if cluster is not None:
                 path = cluster.key.path
                 clusters[path] = cluster
-                metadata = named(self._services, each.namespace)
-                now = self._services.clock.now()
+                metadata = named(self._services, each.namespace, now)
                 new.setdefault(path, []).append(_New(each.spec, metadata, now, asked=each))
         for path in cache.values(indices.SIMULATIONS_QUEUED):
             first = next(cache.each(indices.SIMULATIONS_QUEUED, path), None)
@@ -191,7 +193,7 @@ class Drafter:
                 continue
             asks[each.metadata.uid] = (each, judged)
             waiting.wait(request, judged.need)
-        judge, now = self._judge(), self._services.clock.now()
+        judge, now = self._judge(), self._now
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         if self._denies(cluster) is not None:
             return made + self._all_left(cluster, waiting, asks)
@@ -355,7 +357,7 @@ class Drafter:
             uid=metadata.uid,
             cluster=cluster,
             live=self._live(cluster),
-            now=services.clock.now(),
+            now=self._now,
             revision=services.cache.revision,
             default_seconds=services.settings.now().admission.default_duration_seconds,
             blind=self._declared(cluster),
@@ -430,7 +432,7 @@ class Drafter:
         )
 
 
-def named(services: ServiceContext, namespace: str) -> Metadata:
+def named(services: ServiceContext, namespace: str, now: datetime) -> Metadata:
     """Return the metadata of a new simulation, named after its uid."""
     uid = services.ids.uid()
     return Metadata(
@@ -438,7 +440,7 @@ def named(services: ServiceContext, namespace: str) -> Metadata:
         namespace=namespace,
         uid=uid,
         generation=1,
-        creation_timestamp=services.clock.now(),
+        creation_timestamp=now,
     )
 
 
