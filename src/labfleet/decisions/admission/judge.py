@@ -155,13 +155,15 @@ class Judge:
             coverage=cluster.spec.coverage_percent / 100,
             owner=spec.owner,
         )
+
         load = self.load(cluster, live)
         load.advance(now.timestamp())
         living = load.living(family)
         default, sentence = needs.default_of(seen, family, parameters)
+        least = default if _far_larger(learner, cluster, spec) else None
 
         def told(found: Prediction) -> Prediction:
-            return believed(needs.judged(found, seen, said), living)
+            return believed(needs.judged(found, seen, said, least), living)
 
         prediction = told(foreseen.brief())
         wanted = need(prediction, said, default)
@@ -183,16 +185,31 @@ class Judge:
             prediction = told(foreseen.whole())
             wanted = wanted.later_on(later_of(prediction))
         self._asked = _Asked(uid, prediction, wanted, drawn)
-        known = {each.resource for each in prediction.forecasts} | set(said)
-        evidence = [
-            f"{_FIGURES[each.resource]}: {each.sentence}"
-            for each in prediction.forecasts
-            if each.sentence
-        ]
-        if not known.issuperset(needs.TARGETED[:2]):
-            evidence.append(sentence)
+        evidence = _evidence(prediction, said, sentence)
         seconds = _seconds(spec, prediction, default_seconds)
-        return Judged(decision, prediction, wanted, seconds, tuple(evidence))
+        return Judged(decision, prediction, wanted, seconds, evidence)
+
+
+def _far_larger(learner: Learner, cluster: Cluster, spec: SimulationSpec) -> bool:
+    """Tell whether a run is far larger than any known one of its family."""
+    family = family_of(spec)
+
+    def largest(name: str) -> float | None:
+        kind = RunKind.SIMULATION
+        return learner.largest(kind, cluster.namespace, family, name, owner=spec.owner)
+
+    return needs.beyond(cluster.spec, family, spec.params, largest)
+
+
+def _evidence(prediction: Prediction, said: Mapping[str, float], default: str) -> tuple[str, ...]:
+    """Return what the bounds rest on, in sentences; `default` where CPU or memory has none."""
+    told = [
+        f"{_FIGURES[each.resource]}: {each.sentence}"
+        for each in prediction.forecasts
+        if each.sentence
+    ]
+    known = {each.resource for each in prediction.forecasts} | set(said)
+    return tuple(told if known.issuperset(needs.TARGETED[:2]) else [*told, default])
 
 
 def _peaks(used: Mapping[str, Use]) -> dict[str, float]:

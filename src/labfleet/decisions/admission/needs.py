@@ -7,7 +7,7 @@ defaults say anything counts for a share of the target.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -28,6 +28,8 @@ TARGETED = ("cpu_milli", "memory_mib", "network_kbps")
 """The dimensions of a cluster that every run uses, whether or not its caller speaks of them."""
 
 
+FAR_LARGER = 1.5
+"""A run is far larger than known ones when its size is more than so many times their largest."""
 ENOUGH = 20
 """Runs of a family from which on a prediction may be below what a caller states."""
 
@@ -40,19 +42,51 @@ def stated(spec: SimulationSpec) -> dict[str, float]:
     return found
 
 
-def judged(prediction: Prediction, cluster: ClusterSpec, said: Mapping[str, float]) -> Prediction:
+def beyond(
+    cluster: ClusterSpec,
+    family: str,
+    parameters: Mapping[str, object],
+    largest: Callable[[str], float | None],
+) -> bool:
+    """Tell whether a run is far larger than any known one, by the number its default goes by.
+
+    Runs of one size say nothing of a thousand times that; the default was made to.
+    """
+    for table in (cluster.defaults, KNOWN_DEFAULTS):
+        default = table.get(family)
+        if default is None:
+            continue
+        size = parameters.get(default.per) if default.per else None
+        if not isinstance(size, int | float) or isinstance(size, bool):
+            return False
+        known = largest(default.per)
+        return known is not None and size > FAR_LARGER * known
+    return False
+
+
+def judged(
+    prediction: Prediction,
+    cluster: ClusterSpec,
+    said: Mapping[str, float],
+    least: Amounts | None = None,
+) -> Prediction:
     """Return the prediction without what it may not say.
 
     That are dimensions of which nobody knows what the cluster has, unless the caller speaks of
     them, and less than the caller states while few runs are known: one report of a tiny run would
-    make the largest one nearly free.
+    make the largest one nearly free. Nor less than `least`, where the caller states nothing.
     """
+    floor = Amounts() if least is None else least
     left = tuple([
         each
         for each in prediction.forecasts
         if each.resource not in TARGETED
         or (each.resource in said and (each.known >= ENOUGH or each.bound >= said[each.resource]))
-        or (each.resource not in said and getattr(cluster.capacity, each.resource))
+        or (
+            each.resource not in said
+            and getattr(cluster.capacity, each.resource)
+            and each.bound >= getattr(floor, each.resource)
+        )
     ])  # fmt: skip
     if len(left) == len(prediction.forecasts):
         return prediction

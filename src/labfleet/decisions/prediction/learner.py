@@ -139,6 +139,16 @@ class Learner:
                     forecasts.append(found)
         return Foreseen(family, forecasts, coverage=coverage, version=self.version)
 
+    def largest(
+        self, kind: RunKind, namespace: str, family: str, name: str, *, owner: str = ""
+    ) -> float | None:
+        """Return the largest number that a parameter had in any known run; None when in none."""
+        for holder in ("", owner):
+            found = self._families.get((kind, namespace, family, holder))
+            if found is not None:
+                return found.window.largest(name)
+        return None
+
     def recommend(
         self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
         resource: str, *, owner: str = "",

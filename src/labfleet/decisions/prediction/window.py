@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from math import copysign, exp, log1p
+from math import copysign, exp, expm1, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,14 @@ class Window:
         return Query(
             values, closest, 0.0 if distance < 1e-6 else distance, far, min(reach, FARTHEST_REACH)
         )
+
+    def largest(self, name: str) -> float | None:
+        """Return the largest number that a parameter had in any run; None when it had none."""
+        column = self._columns.get((True, name))
+        if column is None:
+            return None
+        high = self._high[column]
+        return copysign(expm1(abs(high)), high)
 
     def at(self, slot: int) -> list[float]:
         """Return a kept run's parameters, one number a column."""
