@@ -17,6 +17,7 @@ from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, later_of, need
 from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.admission.tightening import in_force
+from labfleet.decisions.prediction.forecasts import Foreseen
 from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources import history, refs
 from labfleet.resources.amounts import DIMENSIONS
@@ -146,16 +147,7 @@ class Judge:
         said, seen = needs.stated(spec), as_seen(cluster)
         parameters = history.compared(spec.params)
         family = family_of(spec)
-        foreseen = learner.foresee(
-            RunKind.SIMULATION,
-            cluster.namespace,
-            family,
-            parameters,
-            said,
-            coverage=cluster.spec.coverage_percent / 100,
-            owner=spec.owner,
-        )
-
+        foreseen = _foreseen(learner, cluster, spec, said)
         load = self.load(cluster, live)
         load.advance(now.timestamp())
         living = load.living(family)
@@ -188,6 +180,21 @@ class Judge:
         evidence = _evidence(prediction, said, sentence)
         seconds = _seconds(spec, prediction, default_seconds)
         return Judged(decision, prediction, wanted, seconds, evidence)
+
+
+def _foreseen(
+    learner: Learner, cluster: Cluster, spec: SimulationSpec, said: Mapping[str, float]
+) -> Foreseen:
+    """Return what past runs say of a run."""
+    return learner.foresee(
+        RunKind.SIMULATION,
+        cluster.namespace,
+        family_of(spec),
+        history.compared(spec.params),
+        said,
+        coverage=cluster.spec.coverage_percent / 100,
+        owner=spec.owner,
+    )
 
 
 def _far_larger(learner: Learner, cluster: Cluster, spec: SimulationSpec) -> bool:
