@@ -61,6 +61,9 @@ def _look(world: World, task: Task) -> None:
         case "gone:":
             ownership.gone(world, name)
             return
+        case "ended:":
+            kubelet.over(world, name)
+            return
         case "event:":
             happenings.expire(world, space, name)
             return
