@@ -76,6 +76,18 @@ async def test_a_watch_from_a_compacted_version_is_told_it_is_expired(cluster, a
     assert wire.lines.empty()
 
 
+async def test_a_version_of_another_cluster_is_no_version_of_this_one(cluster, app_of):
+    """An older cluster's version is expired, one that is still to come is 504: none is waited for."""
+    app = app_of(cluster)
+    async with opened(app, MAPS, "watch=1&resourceVersion=1234") as wire:
+        kind, obj = await wire.event()
+    assert (kind, obj["code"]) == ("ERROR", 410)
+    later = cluster.world.store.revision + 1
+    async with opened(app, MAPS, f"watch=1&resourceVersion={later}") as wire:
+        await wire.over.wait()
+    assert wire.status == 504
+
+
 async def test_a_watch_ends_at_its_time_with_a_bookmark(cluster, app_of):
     """After timeoutSeconds it ends in order; who asks for bookmarks is told the version."""
     app = app_of(cluster)

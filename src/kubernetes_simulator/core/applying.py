@@ -41,6 +41,8 @@ def fields_of(value: Any, path: Path = (), parent: str = "") -> dict[Path, Any]:
         if here in NEVER and here != ("f:metadata",):
             continue
         rule = rule_of(parent, key) if isinstance(each, list) else None
+        if rule is not None and rule.keys and not all(isinstance(one, dict) for one in each):
+            rule = None
         if rule is not None and each:
             for one in each:
                 there = (*here, _entry(rule, one))
@@ -170,23 +172,32 @@ def applied(live: Json, wanted: Json, who: str, now: float, *, force: bool) -> J
         (name, path)
         for name, paths in sorted(others.items())
         for path, value in asked.items()
-        if path in paths and value is not _ENTRY and value_at(live, path) != value
+        if path in paths and _differs(value, value_at(live, path))
     ]
     if clashes and not force:
         raise _clash(clashes)
     result: Json = copied(live)
     for path, value in asked.items():
-        if value is not _ENTRY or value_at(result, path) is MISSING:
+        if _differs(value, value_at(result, path)):
             _set(result, path, value, wanted)
     kept = set[Path]().union(*others.values()) if others else set[Path]()
     dropped = owned.get(who, set()) - asked.keys() - kept
     # An entry goes before what is in it; a key of it must not go first, or it is not found.
     for path in sorted(dropped, key=len):
-        if not _holds_other(path, kept | asked.keys()):
+        held = value_at(result, path)
+        full = isinstance(held, dict) and bool(held) and not path[-1].startswith("k:")
+        if not full and not _holds_other(path, kept | asked.keys()):
             _unset(result, path)
     taken = {path for _, path in clashes}
     result["metadata"]["managedFields"] = _rows(rows, who, (set(asked), taken), wanted, now)
     return result
+
+
+def _differs(wanted: Any, held: Any) -> bool:
+    """Tell whether an applied value is another one; an empty object asks for nothing in it."""
+    if wanted == {} and isinstance(held, dict):
+        return False
+    return held is MISSING or wanted != held
 
 
 def _holds_other(path: Path, kept: set[Path]) -> bool:

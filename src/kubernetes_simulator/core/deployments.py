@@ -5,10 +5,10 @@ import math
 from kubernetes_simulator.core.deleting import begin
 from kubernetes_simulator.core.happenings import tell
 from kubernetes_simulator.core.inputs import Json, canonical, digest, pruned, seconds_of
-from kubernetes_simulator.core.kinds import DEPLOYMENTS, REPLICASETS
+from kubernetes_simulator.core.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from kubernetes_simulator.core.making import make, owned, owner_of
 from kubernetes_simulator.core.status import condition, with_conditions
-from kubernetes_simulator.core.world import World
+from kubernetes_simulator.core.world import ENDED, World
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -56,6 +56,11 @@ def _wants(each: Json) -> int:
 
 def _has(each: Json, what: str) -> int:
     return int((each.get("status") or {}).get(what, 0))
+
+
+def _ready(each: Json) -> int:
+    """Return how many pods of a set are ready; what it has yet to end is not."""
+    return min(_has(each, "availableReplicas"), _wants(each))
 
 
 def _make(world: World, obj: Json, mark: str, sets: list[Json]) -> Json | None:
@@ -131,7 +136,8 @@ def _scale(world: World, obj: Json, each: Json, count: int) -> None:
 def _recreate(world: World, obj: Json, fresh: Json, old: list[Json]) -> None:
     for each in old:
         _scale(world, obj, each, 0)
-    if not any(_has(each, "replicas") for each in old) and not any(_wants(each) for each in old):
+    left = [pod for each in old for pod in owned(world, each, PODS)]
+    if all(pod["status"].get("phase") in ENDED for pod in left):
         _scale(world, obj, fresh, obj["spec"]["replicas"])
 
 
@@ -157,13 +163,12 @@ def _roll(world: World, obj: Json, fresh: Json, old: list[Json]) -> None:
     elif grown < wanted:
         grown = min(wanted, max(grown, wanted + surge - others))
     _scale(world, obj, fresh, grown)
-    ready = _has(fresh, "availableReplicas")
+    ready = _ready(fresh)
     # What is not ready of the old sets is worth nothing: it goes first.
-    for each in sorted(old, key=lambda one: _has(one, "availableReplicas") - _wants(one)):
-        broken = _wants(each) - _has(each, "availableReplicas")
-        others_ready = sum(_has(one, "availableReplicas") for one in old)
-        spare = max(0, ready + others_ready - (wanted - gaps))
-        gone = min(_wants(each), max(broken, 0) + min(spare, _has(each, "availableReplicas")))
+    for each in sorted(old, key=lambda one: _ready(one) - _wants(one)):
+        broken = _wants(each) - _ready(each)
+        spare = max(0, ready + sum(map(_ready, old)) - (wanted - gaps))
+        gone = min(_wants(each), broken + min(spare, _ready(each)))
         if _wants(each) and gone:
             _scale(world, obj, each, _wants(each) - gone)
             break

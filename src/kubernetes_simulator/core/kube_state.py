@@ -51,11 +51,17 @@ def label_name(key: str) -> str:
 
 
 def _labels(obj: Json) -> dict[str, str]:
+    """Return labels under their exposed names; all of several that clash are numbered."""
+    rows = sorted((obj["metadata"].get("labels") or {}).items())
+    groups: dict[str, list[str]] = {}
+    for key, value in rows:
+        groups.setdefault(label_name(key), []).append(str(value))
     found: dict[str, str] = {}
-    for key, value in sorted((obj["metadata"].get("labels") or {}).items()):
-        name = label_name(key)
-        clashes = sum(each == name or each.startswith(f"{name}_conflict") for each in found)
-        found[f"{name}_conflict{clashes + 1}" if clashes else name] = str(value)
+    for name, values in groups.items():
+        if len(values) == 1:
+            found[name] = values[0]
+        else:
+            found |= {f"{name}_conflict{n}": value for n, value in enumerate(values, start=1)}
     return found
 
 
@@ -124,7 +130,9 @@ def _pod(page: Families, pod: Json) -> None:
     if status.get("startTime"):
         page.add("kube_pod_start_time", said, seconds_of(status["startTime"]))
     for phase in PHASES:
-        page.add("kube_pod_status_phase", {**said, "phase": phase}, float(status["phase"] == phase))
+        page.add(
+            "kube_pod_status_phase", {**said, "phase": phase}, float(status.get("phase") == phase)
+        )
     for reason in REASONS:
         told = float(status.get("reason") == reason)
         page.add("kube_pod_status_reason", {**said, "reason": reason}, told)
@@ -158,5 +166,5 @@ def _containers(page: Families, pod: Json, said: dict[str, str]) -> None:
                 page.add(name, {**row, "reason": reason}, 1)
         if state.get("terminated", {}).get("finishedAt"):
             ends.append(seconds_of(state["terminated"]["finishedAt"]))
-    if ends and pod["status"]["phase"] in {"Succeeded", "Failed"}:
+    if ends and pod["status"].get("phase") in {"Succeeded", "Failed"}:
         page.add("kube_pod_completion_time", said, max(ends))

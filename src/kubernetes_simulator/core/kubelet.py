@@ -139,11 +139,21 @@ def _run(world: World, pod: Json, run: Run) -> Json:
 def _over(world: World, run: Run) -> None:
     """Let the containers of a run be ended now."""
     attempt = run.attempt
-    if attempt is not None:
-        attempt.ended = world.now
-        for figure in COUNTED:
-            key = (run.node, figure)
-            world.spent[key] = world.spent.get(key, 0.0) + attempt.total(figure, world.now)
+    if attempt is None:
+        return
+    attempt.ended = world.now
+    for figure in COUNTED:
+        key = (run.node, figure)
+        world.spent[key] = world.spent.get(key, 0.0) + attempt.total(figure, world.now)
+
+
+def over(world: World, uid: str) -> None:
+    """Let the run of a pod be over that has ended, or is gone."""
+    run = world.runs.get(uid)
+    if run is not None:
+        _over(world, run)
+        run.stage, run.due = "over", None
+        world.ended(uid)
 
 
 def _end(world: World, pod: Json, run: Run) -> Json:
@@ -170,12 +180,7 @@ def _end(world: World, pod: Json, run: Run) -> Json:
 
 def fail(world: World, pod: Json, reason: str, message: str) -> Json:
     """End a pod from outside: evicted, over its deadline."""
-    uid = pod["metadata"]["uid"]
-    run = world.runs.get(uid)
-    if run is not None:
-        _over(world, run)
-        run.stage, run.due = "over", None
-        world.ended(uid)
+    over(world, pod["metadata"]["uid"])
     tell(world, pod, reason, message, NAME, warning=True)
     return world.put(PODS, {**pod, "status": pod_status.failed(pod, reason, message, world.now)})
 
@@ -203,11 +208,7 @@ def _stop(world: World, pod: Json) -> None:
 def remove(world: World, pod: Json) -> None:
     """Let a pod be gone, or, held by finalizers, be stopped."""
     meta = pod["metadata"]
-    run = world.runs.get(meta["uid"])
-    if run is not None:
-        _over(world, run)
-        run.stage, run.due = "over", None
-        world.ended(meta["uid"])
+    over(world, meta["uid"])
     if not meta.get("finalizers"):
         world.drop(PODS, pod)
     elif pod["status"].get("phase") not in ENDED:

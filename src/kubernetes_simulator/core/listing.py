@@ -77,6 +77,13 @@ def _opened(token: str) -> tuple[int, Name]:
         raise bad_request("continue key is not valid") from None
 
 
+def _not_yet(asked: int, store: Store) -> ApiError:
+    """Return the 504 of a version that is still to come, as after a start of another cluster."""
+    text = f"Too large resource version: {asked}, current: {store.revision}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return ApiError(504, "Timeout", text, {"causes": [cause]}, retry_after=1)
+
+
 def _version(store: Store, query: Query) -> int:
     """Return the version of which a list is."""
     if query.match and query.match not in {"Exact", "NotOlderThan"}:
@@ -87,11 +94,7 @@ def _version(store: Store, query: Query) -> int:
         return store.revision
     asked = number(query.version)
     if asked > store.revision:
-        raise ApiError(
-            504, "Timeout", f"Too large resource version: {asked}, current: {store.revision}",
-            {"causes": [{"reason": "ResourceVersionTooLarge",
-                         "message": "Too large resource version"}]}, retry_after=1,
-        )  # fmt: skip
+        raise _not_yet(asked, store)
     return asked if query.match == "Exact" and asked else store.revision
 
 
@@ -135,4 +138,6 @@ def watch_from(store: Store, query: Query) -> tuple[int, list[Json] | None]:
     asked = number(query.version)
     if asked < store.floor:
         raise expired(asked, store.floor)
+    if asked > store.revision:
+        raise _not_yet(asked, store)
     return asked, None

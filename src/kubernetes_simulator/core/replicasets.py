@@ -1,7 +1,7 @@
 """ReplicaSets: as many pods as are wanted."""
 
 from kubernetes_simulator.core.inputs import Json
-from kubernetes_simulator.core.kinds import PODS, REPLICASETS
+from kubernetes_simulator.core.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from kubernetes_simulator.core.making import (
     available,
     end_pod,
@@ -11,7 +11,7 @@ from kubernetes_simulator.core.making import (
     owned,
     worst_first,
 )
-from kubernetes_simulator.core.world import World
+from kubernetes_simulator.core.world import World, controller_of
 
 BURST = 500
 """Most pods that are made or ended in one go; the change of each lets the rest follow."""
@@ -41,3 +41,7 @@ def look(world: World, obj: Json) -> None:
     }
     kept = {key: value for key, value in status.items() if value or key == "replicas"}
     world.patch(REPLICASETS, obj, status=kept)
+    above = controller_of(obj)
+    if above.get("kind") == DEPLOYMENTS.kind:
+        # Pods that are gone do not change the status, but a deployment may wait for that.
+        world.look((DEPLOYMENTS.path, meta["namespace"], above["name"]))

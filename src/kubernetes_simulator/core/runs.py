@@ -67,7 +67,7 @@ class Attempt:
 
     def takes(self, figure: Figure, when: float) -> float:
         """Return what it takes at a time; nothing before its start and after its end."""
-        if when < self.began or (self.ended is not None and when >= self.ended):
+        if when < self.began or (self.ended is not None and when > self.ended):
             return 0.0
         return sum(each.amount(when - self.began) for each in self._curves(figure))
 
@@ -78,8 +78,10 @@ class Attempt:
     def knots(self) -> list[float]:
         """Return the times at which its curves bend, of the first round."""
         step, count = self.received.step, len(self.received.values)
-        found = (self.began + at * step for at in range(count))
-        return [each for each in found if self.ended is None or each <= self.ended]
+        found = [self.began + at * step for at in range(count)]
+        if self.ended is None:
+            return found
+        return [*(each for each in found if each < self.ended), self.ended]
 
 
 @dataclass(slots=True)

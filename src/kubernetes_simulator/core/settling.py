@@ -61,6 +61,9 @@ def _look(world: World, task: Task) -> None:
         case "gone:":
             ownership.gone(world, name)
             return
+        case "ended:":
+            kubelet.over(world, name)
+            return
         case "event:":
             happenings.expire(world, space, name)
             return
@@ -97,6 +100,8 @@ def founded(
 ) -> World:
     """Return a new cluster with its namespaces and so many nodes of a CPU and memory size."""
     world = World(rng, settings, access, now)
+    # Versions of an earlier cluster are old to this one, so that its clients are told to list anew.
+    world.store.revision = world.store.floor = max(world.store.revision, int(now))
     for name in FIRST_SPACES:
         labels = {"kubernetes.io/metadata.name": name}
         meta = {

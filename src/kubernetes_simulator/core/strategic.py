@@ -57,6 +57,8 @@ def _field(found: Json, key: str, value: Any, parent: str) -> None:
 
 
 def _list(target: list[Any], patch: list[Any], rule: ListRule, parent: str) -> list[Any]:
+    if rule.keys and not all(isinstance(one, dict) for one in target):
+        return [copied(each) for each in patch]
     if not rule.keys:
         return [*target, *(copied(each) for each in patch if each not in target)]
     if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in patch):

@@ -130,6 +130,7 @@ class World:
             self.wake()
         if change.kind == "DELETED":
             self.waiting.pop(change.name, None)
+            self.look(("ended:", "", change.obj["metadata"]["uid"]))
 
     # -------------------------------------------------------------- what is due
 

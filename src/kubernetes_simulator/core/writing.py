@@ -17,6 +17,7 @@ from kubernetes_simulator.core.errors import (
 )
 from kubernetes_simulator.core.inputs import Json, new_uid, stamp, suffix
 from kubernetes_simulator.core.kinds import NAMESPACES, NODES, Resource
+from kubernetes_simulator.core.shapes import misshapen, without_null
 from kubernetes_simulator.core.validation import REQUIRED, changes, problems, refuse
 from kubernetes_simulator.core.world import World
 
@@ -54,8 +55,10 @@ def _own(place: Place, body: Any) -> Json:
             f"the API version and kind in the data ({said[0]}, {said[1]}) do not match those "
             f"expected ({resource.api_version}, {resource.kind})"
         )
-    meta = body.get("metadata")
-    meta = dict(meta) if isinstance(meta, dict) else {}
+    held = body.get("metadata") or {}
+    if not isinstance(held, dict):
+        raise bad_request("metadata: an object is expected")
+    meta = dict(held)
     inside = meta.get("namespace") or place.namespace
     if inside != place.namespace:
         raise bad_request(
@@ -66,7 +69,15 @@ def _own(place: Place, body: Any) -> Json:
     else:
         meta.pop("namespace", None)
     kept = {key: value for key, value in meta.items() if value is not None}
-    return {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}
+    made: Json = without_null(
+        {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": kept}
+    )
+    wrong = misshapen(resource, made)
+    if wrong:
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled: {"; ".join(wrong)}'
+        )
+    return made
 
 
 def _room(world: World, place: Place) -> None:
@@ -157,6 +168,8 @@ def update(world: World, place: Place, body: Any, *, dry: bool = False) -> Json:
         obj = {key: value for key, value in obj.items() if key != "status"}
         if "status" in old:
             obj["status"] = old["status"]
+    if resource is NODES:
+        obj.setdefault("spec", {})
     new = refilled(resource, {**obj, "metadata": meta})
     wrong = [*problems(resource, new), *changes(resource, old, new)]
     if wrong:

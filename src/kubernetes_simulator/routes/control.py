@@ -132,7 +132,8 @@ def summary(call: Call) -> Any:
     world, store = call.world, call.world.store
     phases: dict[str, int] = {}
     for pod in store.all(PODS):
-        phases[pod["status"]["phase"]] = phases.get(pod["status"]["phase"], 0) + 1
+        phase = pod["status"].get("phase", "")
+        phases[phase] = phases.get(phase, 0) + 1
     return {
         "now": world.now,
         "speed": world.settings.speed,

@@ -207,7 +207,10 @@ def wishes_of(call: Call) -> tuple[Wishes, Json]:
         raise bad_request("gracePeriodSeconds must be a whole number, 0 or more")
     if body.get("orphanDependents"):
         policy = "Orphan"
-    return Wishes(grace, policy), body.get("preconditions") or {}
+    conditions = body.get("preconditions") or {}
+    if not isinstance(conditions, dict):
+        raise bad_request("preconditions: an object is expected")
+    return Wishes(grace, policy), conditions
 
 
 def delete(call: Call) -> Reply:
