@@ -114,6 +114,25 @@ def test_a_list_makes_good_whatever_the_watch_left_out(
     assert len(told) <= len(known)
 
 
+def test_a_list_of_what_is_known_costs_nothing() -> None:
+    """Of ten thousand pods only those that changed since the last list are read again."""
+    read: list[str] = []
+
+    def counted(pod: objects.PodObject, before: Any) -> Any:
+        read.append(pod.metadata.name)
+        return made(pod, before)
+
+    book: Book[Any, Any] = Book(counted)
+    book.listed([a_pod(f"p{number}", f"u{number}", number) for number in range(1, 50)], "50")
+    assert len(read) == 49
+    read.clear()
+    changed = a_pod("p7", "u7", 60, "Pending")
+    others = [a_pod(f"p{number}", f"u{number}", number) for number in range(1, 50) if number != 7]
+    book.listed([*others, changed], "60")
+    assert read == ["p7"]
+    assert {each.name for each in book.all() if each.phase == "Pending"} == {"p7"}
+
+
 def ends(*told: tuple[str, float, str]) -> list[Fate]:
     return [
         Fate(reason, reason, EPOCH + timedelta(seconds=at), EPOCH, job) for reason, at, job in told

@@ -92,15 +92,16 @@ class Book(Generic[R, S]):
         return [kept for _, kept in self._kept.values()]
 
     def listed(self, objects: Iterable[R], version: str) -> None:
-        """Take a whole list; what it does not name is gone."""
+        """Take a whole list; what it does not name is gone, and what has not changed is not read."""
         before, self._kept = self._kept, {}
         self._gone.clear()
         self._listed = number(version)
         for each in objects:
-            uid = each.metadata.uid
+            uid, at = each.metadata.uid, number(each.metadata.resourceVersion)
             old = before.pop(uid, None)
-            made = self._made(each, None if old is None else old[1])
-            self._kept[uid] = (number(each.metadata.resourceVersion), made)
+            if old is None or not at or at != old[0]:
+                old = (at, self._made(each, None if old is None else old[1]))
+            self._kept[uid] = old
         for _, lost in before.values():
             self._removed(lost)
 
