@@ -267,3 +267,21 @@ def test_an_instant_that_nobody_set_is_none() -> None:
     assert fate is not None
     assert fate.at is None
     assert run_over([fate]).reason == "Failed"
+
+
+def test_in_scaled_time_the_instants_of_a_cluster_say_nothing() -> None:
+    """A demo's hours are minutes there: what ended last is what was seen to end last."""
+    status = {
+        "phase": "Failed",
+        "containerStatuses": [
+            {"state": {"terminated": {"exitCode": 1, "finishedAt": "2026-11-26T00:00:00Z"}}}
+        ],
+    }
+    pod = msgspec.structs.replace(
+        a_pod("a", "u1", 1), status=msgspec.convert(status, objects.PodStatus)
+    )
+    scaled = pod_seen(LABEL, lambda: EPOCH, scaled=True)(pod, None)
+    assert scaled.fate is not None
+    assert scaled.fate.at is None
+    gone = pods.ended(made(a_pod("b", "u2", 1), None), EPOCH, scaled=True)
+    assert run_over([scaled.fate, gone]).reason == "Failed"

@@ -21,10 +21,11 @@ class ClusterUsage:
     """One measurement of a cluster.
 
     at: When it was measured (fleet time).
-    load: What all that runs there uses now, by dimension of Amounts; an absent one is unknown.
+    load: What all that runs there uses now, by dimension of Amounts; an absent one is unknown. Also
+        network_in_kbps and network_out_kbps, where they are known.
     runs: By uid of the simulation what it has used so far, by figure of history.FIGURES.
     now: By name or uid, as the run's label says, what it uses now, by figure of history.FIGURES.
-    others: What pods that are of no run use now, by dimension; their own sum, never a difference.
+    others: What pods that are of no run use now, as `load`; their own sum, never a difference.
     nodes: By name of the node what all that runs there uses now, by dimension.
     sources: By figure the name of the source that was believed.
     gaps: By figure why no source knows it; a figure may also have gaps of single runs and nodes.

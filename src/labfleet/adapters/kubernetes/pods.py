@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -136,9 +136,12 @@ def number(version: str) -> int:
 
 
 def pod_seen(
-    label: str, now: Callable[[], datetime]
+    label: str, now: Callable[[], datetime], *, scaled: bool = False
 ) -> Callable[[PodObject, PodSeen | None], PodSeen]:
-    """Return what turns a pod into what is kept of it, by this label; ValueError of odd amounts."""
+    """Return what turns a pod into what is kept of it, by this label; ValueError of odd amounts.
+
+    `scaled` says that our time is not the cluster's (a demo): its instants say nothing then.
+    """
 
     def made(pod: PodObject, before: PodSeen | None) -> PodSeen:
         meta, spec = pod.metadata, pod.spec or PodSpec()
@@ -151,6 +154,7 @@ def pod_seen(
         if ended is None and phase in _OVER:
             # Asked to go before it was over: its end says nothing of the run.
             ended = fate(pod, now(), job, deleted=deleting)
+            ended = replace(ended, at=None) if scaled else ended
         return PodSeen(
             namespace=meta.namespace,
             name=meta.name,
@@ -169,9 +173,10 @@ def pod_seen(
     return made
 
 
-def ended(pod: PodSeen, now: datetime) -> Fate:
+def ended(pod: PodSeen, now: datetime, *, scaled: bool = False) -> Fate:
     """Return how a pod ended that is not there any more."""
-    return pod.fate or fate(pod.source, now, pod.job, deleted=True)
+    found = pod.fate or fate(pod.source, now, pod.job, deleted=True)
+    return replace(found, at=None) if scaled else found
 
 
 def _slim(pod: PodObject) -> PodObject:
