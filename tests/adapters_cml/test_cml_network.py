@@ -18,8 +18,8 @@ from loop_time import leap, seen
 from loopback_server import answer, identity, serving
 from scripted_cml import address
 
-from labfleet.adapters.cml import transport as transport_module
 from labfleet.adapters.cml.transport import Limits
+from labfleet.adapters.http import peers
 from labfleet.adapters.http.peers import refuse_metadata
 from labfleet.adapters.http.transport import Deadlines, NotSent, ReplyLost
 from labfleet.adapters.probe import TcpProbe
@@ -359,7 +359,7 @@ async def test_a_name_that_leads_to_a_metadata_service_gets_no_byte(
 ) -> None:
     """Where it is written the rules refuse it; here the name has become an address."""
     # Loopback stands in for the one address that no test can listen on.
-    monkeypatch.setattr(transport_module, "_EC2_METADATA", ipaddress.ip_address("127.0.0.1"))
+    monkeypatch.setattr(peers, "_EC2_METADATA", ipaddress.ip_address("127.0.0.1"))
     async with serving(OK) as server:
         with pytest.raises(NotSent, match="metadata") as caught:
             await ask(server.url.replace("127.0.0.1", "localhost"))

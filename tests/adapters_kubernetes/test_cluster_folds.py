@@ -114,6 +114,25 @@ def test_a_list_makes_good_whatever_the_watch_left_out(
     assert len(told) <= len(known)
 
 
+def test_a_list_of_what_is_known_costs_nothing() -> None:
+    """Of ten thousand pods only those that changed since the last list are read again."""
+    read: list[str] = []
+
+    def counted(pod: objects.PodObject, before: Any) -> Any:
+        read.append(pod.metadata.name)
+        return made(pod, before)
+
+    book: Book[Any, Any] = Book(counted)
+    book.listed([a_pod(f"p{number}", f"u{number}", number) for number in range(1, 50)], "50")
+    assert len(read) == 49
+    read.clear()
+    changed = a_pod("p7", "u7", 60, "Pending")
+    others = [a_pod(f"p{number}", f"u{number}", number) for number in range(1, 50) if number != 7]
+    book.listed([*others, changed], "60")
+    assert read == ["p7"]
+    assert {each.name for each in book.all() if each.phase == "Pending"} == {"p7"}
+
+
 def ends(*told: tuple[str, float, str]) -> list[Fate]:
     return [
         Fate(reason, reason, EPOCH + timedelta(seconds=at), EPOCH, job) for reason, at, job in told
@@ -248,3 +267,21 @@ def test_an_instant_that_nobody_set_is_none() -> None:
     assert fate is not None
     assert fate.at is None
     assert run_over([fate]).reason == "Failed"
+
+
+def test_in_scaled_time_the_instants_of_a_cluster_say_nothing() -> None:
+    """A demo's hours are minutes there: what ended last is what was seen to end last."""
+    status = {
+        "phase": "Failed",
+        "containerStatuses": [
+            {"state": {"terminated": {"exitCode": 1, "finishedAt": "2026-11-26T00:00:00Z"}}}
+        ],
+    }
+    pod = msgspec.structs.replace(
+        a_pod("a", "u1", 1), status=msgspec.convert(status, objects.PodStatus)
+    )
+    scaled = pod_seen(LABEL, lambda: EPOCH, scaled=True)(pod, None)
+    assert scaled.fate is not None
+    assert scaled.fate.at is None
+    gone = pods.ended(made(a_pod("b", "u2", 1), None), EPOCH, scaled=True)
+    assert run_over([scaled.fate, gone]).reason == "Failed"

@@ -244,7 +244,8 @@ HOSTILE = [
     ((200, b" " * 5000), errors.Protocol),
     ((302, b""), errors.Protocol),
     ((401, b"[]"), errors.Denied),
-    ((404, b""), errors.Gone),
+    ((404, b""), errors.Invalid),
+    ((410, b""), errors.Temporary),
     ((429, b'{"message": 3}'), errors.Throttled),
     ((500, b"x" * 200_000), errors.Temporary),
 ]

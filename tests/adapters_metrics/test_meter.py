@@ -77,9 +77,11 @@ def test_a_cluster_is_measured_in_our_units() -> None:
         }  # fmt: skip
         assert found.others == {
             "cpu_milli": 250.0, "memory_mib": 64.0, "storage_mib": 1.0, "network_kbps": 8.0,
+            "network_in_kbps": 2.0, "network_out_kbps": 8.0,
         }  # fmt: skip
         assert found.load == {
             "cpu_milli": 3000.0, "memory_mib": 3072.0, "storage_mib": 2.0, "network_kbps": 48.0,
+            "network_in_kbps": 24.0, "network_out_kbps": 36.0,
         }  # fmt: skip
         assert found.nodes["n1"]["network_kbps"] == 32.0
         assert set(found.sources.values()) == {"prom"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import ssl
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from loopback_server import answer, identity, serving
 from scripted_promql import cluster, vector
 
+from labfleet.adapters.http import peers
 from labfleet.adapters.metrics.promql import Limits, PromqlReader
 from labfleet.app.system import SystemClock
 from labfleet.interfaces.cluster_meter import Reading
@@ -84,3 +86,11 @@ def test_what_is_no_answer_is_an_error(reply: bytes, kind: type[errors.LabfleetE
     """Too large, cut off, no HTTP, elsewhere, nothing: none is an empty result."""
     with pytest.raises(kind):
         read(reply)
+
+
+def test_a_metadata_service_gets_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever describes a cluster must not read the machine's credentials by it."""
+    # Loopback stands in for the one address that no test can listen on.
+    monkeypatch.setattr(peers, "_EC2_METADATA", ipaddress.ip_address("127.0.0.1"))
+    with pytest.raises(errors.Unreachable, match="metadata"):
+        read(now())

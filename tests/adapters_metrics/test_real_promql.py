@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from promql_servers import NAMES, program, serving, version
-from scripted_promql import Named, cluster
+from promql_servers import serving
+from real_meter import measured
 
-from labfleet.adapters.metrics.meter import SourcesMeter
-from labfleet.adapters.metrics.promql import PromqlReader
-from labfleet.app.system import SystemClock
-from labfleet.interfaces.cluster_meter import ClusterUsage
-from labfleet.resources.cluster import Cluster
-from labfleet.resources.cluster_access import Figure, MetricsKind, MetricsSource
+from labfleet.resources.cluster_access import Figure
 
 pytestmark = pytest.mark.real
 MIB = 2**20
@@ -104,34 +98,9 @@ def history(now: int) -> str:
     return "\n".join(sorted(lines, key=lambda each: each.partition("{")[0])) + "\n"
 
 
-@pytest.fixture(params=NAMES)
-def name(request: pytest.FixtureRequest) -> str:
-    """Each of the two servers, by its program; its version is printed."""
-    found: str = request.param
-    if program(found) is None:
-        pytest.skip(f"no {found}: scripts/test-real.sh unpacks Debian's package")
-    print(version(found))
-    return found
-
-
-def measured(url: str, of: Cluster | None = None, matchers: str = "") -> ClusterUsage:
-    """Return what a cluster uses, as a server tells it now."""
-    source = MetricsSource(name="real", url=url, matchers=matchers)
-
-    async def asked() -> ClusterUsage:
-        clock = SystemClock()
-        reader = PromqlReader(Named(), clock)
-        found = await SourcesMeter({MetricsKind.PROMQL: reader}, clock).usage(of or cluster(source))
-        await reader.close()
-        assert found is not None
-        return found
-
-    return asyncio.run(asked())
-
-
 def test_built_in_queries_give_what_a_history_says(name: str, tmp_path: Path) -> None:
     """Counter resets, NaN, stale series, sandboxes, pods made anew, two clusters on one server."""
-    with serving(name, tmp_path, history(int(time.time()))) as url:
+    with serving(name, tmp_path, history(int(time.time()))) as (url, _):
         found = measured(url, matchers='cluster="a"')
         other = measured(url, matchers='cluster="b"')
     run = found.now["run-a"]

@@ -22,7 +22,7 @@ class ClusterUsage:
 
     at: When it was measured (fleet time).
     load: What all that runs there uses now, by dimension of Amounts; an absent one is unknown. Also
-    network_in_kbps, network_out_kbps and pods, where they are known.
+        network_in_kbps, network_out_kbps and pods, where they are known.
     runs: By uid of the simulation what it has used so far, by figure of history.FIGURES.
     now: By name or uid, as the run's label says, what its own pods use now, by figure of
         history.FIGURES; and pods.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -92,15 +92,16 @@ class Book(Generic[R, S]):
         return [kept for _, kept in self._kept.values()]
 
     def listed(self, objects: Iterable[R], version: str) -> None:
-        """Take a whole list; what it does not name is gone."""
+        """Take a whole list; what it does not name is gone, and what has not changed is not read."""
         before, self._kept = self._kept, {}
         self._gone.clear()
         self._listed = number(version)
         for each in objects:
-            uid = each.metadata.uid
+            uid, at = each.metadata.uid, number(each.metadata.resourceVersion)
             old = before.pop(uid, None)
-            made = self._made(each, None if old is None else old[1])
-            self._kept[uid] = (number(each.metadata.resourceVersion), made)
+            if old is None or not at or at != old[0]:
+                old = (at, self._made(each, None if old is None else old[1]))
+            self._kept[uid] = old
         for _, lost in before.values():
             self._removed(lost)
 
@@ -135,9 +136,12 @@ def number(version: str) -> int:
 
 
 def pod_seen(
-    label: str, now: Callable[[], datetime]
+    label: str, now: Callable[[], datetime], *, scaled: bool = False
 ) -> Callable[[PodObject, PodSeen | None], PodSeen]:
-    """Return what turns a pod into what is kept of it, by this label; ValueError of odd amounts."""
+    """Return what turns a pod into what is kept of it, by this label; ValueError of odd amounts.
+
+    `scaled` says that our time is not the cluster's (a demo): its instants say nothing then.
+    """
 
     def made(pod: PodObject, before: PodSeen | None) -> PodSeen:
         meta, spec = pod.metadata, pod.spec or PodSpec()
@@ -150,6 +154,7 @@ def pod_seen(
         if ended is None and phase in _OVER:
             # Asked to go before it was over: its end says nothing of the run.
             ended = fate(pod, now(), job, deleted=deleting)
+            ended = replace(ended, at=None) if scaled else ended
         return PodSeen(
             namespace=meta.namespace,
             name=meta.name,
@@ -168,9 +173,10 @@ def pod_seen(
     return made
 
 
-def ended(pod: PodSeen, now: datetime) -> Fate:
+def ended(pod: PodSeen, now: datetime, *, scaled: bool = False) -> Fate:
     """Return how a pod ended that is not there any more."""
-    return pod.fate or fate(pod.source, now, pod.job, deleted=True)
+    found = pod.fate or fate(pod.source, now, pod.job, deleted=True)
+    return replace(found, at=None) if scaled else found
 
 
 def _slim(pod: PodObject) -> PodObject:

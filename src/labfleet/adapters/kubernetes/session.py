@@ -82,7 +82,8 @@ class Session:
         self._connecting = asyncio.Lock()
         self._moved = asyncio.Event()
         self._nodes: Book[Any, NodeView] = Book(node_seen)
-        made = pod_seen(access.run_label, clock.now)
+        self._scaled = clock.rate != 1.0
+        made = pod_seen(access.run_label, clock.now, scaled=self._scaled)
         self._pods: list[Book[Any, PodSeen]] = []
         self._streams = [Stream(What.NODES, None, self._nodes)]
         for namespace in access.namespaces or (None,):
@@ -204,7 +205,7 @@ class Session:
         """Remember how a pod ended that is not there any more."""
         run = self.run_of(pod)
         if run:
-            self._ends.note(run, ended(pod, self._clock.now()))
+            self._ends.note(run, ended(pod, self._clock.now(), scaled=self._scaled))
 
     # --- what is known --------------------------------------------------------------------
 
@@ -295,8 +296,15 @@ class Session:
 
 
 def again(problem: errors.LabfleetError) -> errors.LabfleetError:
-    """Return a new error that says the same: one raised twice would gather tracebacks."""
-    kind = type(problem)
-    made = kind(problem.message, reason=problem.reason)
+    """Return a new error that says the same in the words of a view: Temporary, Denied or Invalid.
+
+    New, because one raised twice would gather tracebacks.
+    """
+    if isinstance(problem, errors.Gone):
+        message = f"{problem.message}: there is no API server of Kubernetes"
+        return errors.Invalid(message, reason="NoSuchApi")
+    if isinstance(problem, errors.TooOld):
+        return errors.Temporary(problem.message, reason="Expired")
+    made = type(problem)(problem.message, reason=problem.reason)
     made.retry_after = problem.retry_after
     return made

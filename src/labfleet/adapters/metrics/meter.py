@@ -30,6 +30,8 @@ OF_NODES = {
     "cpu_milli": (Figure.NODE_CPU,),
     "memory_mib": (Figure.NODE_MEMORY,),
     "storage_mib": (Figure.NODE_STORAGE,),
+    "network_in_kbps": (Figure.NODE_NETWORK_IN,),
+    "network_out_kbps": (Figure.NODE_NETWORK_OUT,),
     "network_kbps": (Figure.NODE_NETWORK_IN, Figure.NODE_NETWORK_OUT),
 }
 """Of which figures a dimension of nodes is the greatest: a network is as busy as its busier direction."""
@@ -140,8 +142,8 @@ def assembled(
 
 
 def _busier(use: Mapping[str, float]) -> dict[str, float]:
-    """Return a use by dimension of Amounts: of the network the busier direction, if both are known."""
-    made = {name: value for name, value in use.items() if name not in _BUSIER}
+    """Return a use with its network's busier direction, if both are known."""
+    made = dict(use)
     if all(name in use for name in _BUSIER):
         made["network_kbps"] = max(use[name] for name in _BUSIER)
     return made
