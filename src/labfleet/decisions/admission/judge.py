@@ -79,7 +79,7 @@ class Judge:
 
     def count(self, run: Simulation) -> None:
         """Count a run as it is now: once while it holds something, else not at all."""
-        found = self.loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_path(run))
         if found is None:
             return
         uid, held = run.metadata.uid, run.status.reservation
@@ -112,7 +112,7 @@ class Judge:
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
-        found = self.loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_path(run))
         if found is not None:
             found.remove(run.metadata.uid)
 
