@@ -48,23 +48,13 @@ class Judged:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The run that was decided last: its prediction, and what that makes of it."""
-
-    uid: str
-    prediction: Prediction
-    wanted: Need
-    drawn: Draws
-
-
 class Judge:
     """The loads of the clusters."""
 
     def __init__(self) -> None:
         self.loads: dict[str, Load] = {}
         """By the path of their cluster; only those that somebody has asked for."""
-        self._asked: _Asked | None = None
+        self._asked: tuple[str, tuple[tuple[float, ...], ...], Draws] | None = None
         """The run that was decided last, with its outcomes: it is counted next, if approved."""
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
@@ -86,12 +76,11 @@ class Judge:
         if held is None or run.status.phase not in HOLDING:
             found.remove(uid)
             return
-        if uid not in found:
-            since, asked = held.start.timestamp(), self._asked
-            if asked is not None and asked.uid == uid and asked.prediction is run.status.prediction:
-                found.add(uid, asked.wanted, since=since, drawn=asked.drawn)
-            elif (wanted := self.wanted(run)) is not None:
-                found.add(uid, wanted, since=since)
+        if uid not in found and (wanted := self.wanted(run)) is not None:
+            asked = self._asked
+            same = asked is not None and asked[0] == uid and asked[1] == wanted.spreads
+            drawn = asked[2] if same and asked is not None else None
+            found.add(uid, wanted, since=held.start.timestamp(), drawn=drawn)
         if run.status.used:
             found.observe(uid, _peaks(run.status.used))
 
@@ -172,7 +161,7 @@ class Judge:
             # Only of a run that lives it matters what is drawn of it later.
             prediction = told(foreseen.whole())
             wanted = wanted.later_on(later_of(prediction))
-        self._asked = _Asked(uid, prediction, wanted, drawn)
+        self._asked = (uid, wanted.spreads, drawn)
         known = {each.resource for each in prediction.forecasts} | set(said)
         evidence = [
             f"{_FIGURES[each.resource]}: {each.sentence}"
