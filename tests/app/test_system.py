@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 import pytest
 
@@ -40,7 +41,11 @@ def test_streams_of_a_seed_depend_on_the_name_only() -> None:
 def test_ids_and_tokens_never_repeat() -> None:
     """A thousand draws give a thousand identities and secrets of 256 bits."""
     ids = SystemIds()
-    assert len({ids.uid() for _ in range(1000)}) == 1000
+    uids = {ids.uid() for _ in range(1000)}
+    assert len(uids) == 1000
+    assert {(uuid.UUID(each).version, uuid.UUID(each).variant) for each in uids} == {
+        (4, uuid.RFC_4122)
+    }
     tokens = {ids.token() for _ in range(1000)}
     assert len(tokens) == 1000
     assert min(len(token) for token in tokens) >= 43

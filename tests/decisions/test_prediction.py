@@ -328,6 +328,20 @@ def test_a_recommended_size_wastes_least() -> None:
     assert learner.recommend(RunKind.SIMULATION, "default", "new", {}, MEMORY) is None
 
 
+def test_a_size_does_not_depend_on_who_asked_before() -> None:
+    """A learner that is asked after each run recommends what one does that nobody asked."""
+    rng = random.Random(5)
+    asked = learned([])
+    rows = [past(at, rng.uniform(50, 150)) for at in range(1, 120)]
+    for each in rows:
+        asked.learn(each)
+        asked.recommend(RunKind.SIMULATION, "default", "waku", {}, MEMORY)
+    found = asked.recommend(RunKind.SIMULATION, "default", "waku", {}, MEMORY)
+    assert found is not None
+    assert found.missed is not None
+    assert found == learned(rows).recommend(RunKind.SIMULATION, "default", "waku", {}, MEMORY)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, "x" * 5000, "\ud800" * 99])
 def test_odd_parameters_are_taken(value: Any) -> None:
     """Numbers without a place and long or broken words are compared like words."""

@@ -257,6 +257,23 @@ async def test_restored_store_replaces_the_contents() -> None:
 
 
 @pytest.mark.asyncio
+async def test_what_was_written_here_is_taken_as_it_is() -> None:
+    """An object that was stored here is the cache's own once its event came; others are read."""
+    async with await stand() as it:
+        _, (first,) = await Objects(it.store).save(cluster("a"), cause=cause())
+        it.cache.wrote(first)
+        assert it.cache.get(Cluster, "a", "default") is None
+        await it.clock.advance(2)
+        assert it.cache.get(Cluster, "a", "default") is first
+        it.cache.wrote(first)
+        await put(it.store, "a", "newer")
+        await it.clock.advance(2)
+        found = it.cache.get(Cluster, "a", "default")
+        assert found is not None
+        assert found.metadata.labels == {"track": "newer"}
+
+
+@pytest.mark.asyncio
 async def test_index_leaves_no_empty_rows() -> None:
     """An index by a value that changes all the time does not grow."""
     async with await stand() as it:

@@ -14,7 +14,7 @@ from fleet_world import ADMIN, World, who
 from labfleet.kernel import errors
 from labfleet.resources.fleet_settings import Admission
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.simulation import SimulationPhase
+from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core.service_context import Refused
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
@@ -58,6 +58,26 @@ async def test_a_reported_end_gives_the_capacity_back_once(world: World):
     for name in ("nope", "", "x" * 100, "a\0"):
         with pytest.raises(errors.Gone):
             await admission.simulation_complete(world.services, PROGRAM, name, "default")
+
+
+@pytest.mark.asyncio
+async def test_the_cache_has_what_the_store_gives(world: World):
+    """Decided or ended here, denied too: what the cache was handed is what would be decoded."""
+    await world.make("Cluster", "default", {"capacity": {"cpu": 2, "memory": "10Gi"}})
+    first, second = await ask(world, params={"n": 1, "x": [1.5, None]}), await ask(world)
+    assert second.status.phase is SimulationPhase.DENIED
+
+    async def same() -> None:
+        await world.services.fresh()
+        for each in (first, second):
+            kept = world.services.cache.get(Simulation, each.name, "default")
+            assert kept == await world.services.objects.get(Simulation, each.name, "default")
+
+    await same()
+    await admission.simulation_complete(
+        world.services, PROGRAM, first.name, "default", observed={"peak_cpu_delta": 1}
+    )
+    await same()
 
 
 @pytest.mark.asyncio

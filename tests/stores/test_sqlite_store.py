@@ -28,6 +28,28 @@ def opened(path: Path, *, patience: float = 15.0) -> tuple[FleetStore, sqlite.Sq
 
 
 @pytest.mark.asyncio
+async def test_who_is_woken_together_reads_a_page_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Feeds that ask for the same events at once share one read; a later one finds newer events."""
+    store, database = opened(tmp_path / "store.db")
+    await store.commit(commit(put("w1")))
+    read, rows = [], database.rows
+    monkeypatch.setattr(
+        database,
+        "rows",
+        lambda statement, given=(): (read.append(given), rows(statement, given))[1],
+    )
+    begin = s.Cursor("e1", 0)
+    first, second = await asyncio.gather(store.events(begin), store.events(begin))
+    assert first is second
+    assert len(read) == 1
+    await store.commit(commit(put("w2")))
+    assert len((await store.events(begin)).events) == 2
+    assert len((await store.events(begin, limit=1)).events) == 1
+
+
+@pytest.mark.asyncio
 async def test_full_disk(tmp_path: Path) -> None:
     """A full disk is OutOfCapacity, nothing is half done, and the store goes on with space."""
     store, database = opened(tmp_path / "store.db")

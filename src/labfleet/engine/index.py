@@ -80,7 +80,9 @@ class Table:
         """Move a key between values, and forget the tuples that hold the old object."""
         before: Collection[Hashable] = () if old is None else tuple(self.index.values(old))
         after: Collection[Hashable] = () if new is None else tuple(self.index.values(new))
-        if not before and not after:
+        if before == after:
+            for value in before:
+                self._found.pop(value, None)
             return
         before, after = set(before), set(after)
         for value in before - after:

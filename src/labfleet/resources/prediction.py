@@ -47,7 +47,8 @@ class Forecast(Record, frozen=True, kw_only=True):
     evidence: What it rests on.
     spread: Quantiles of the peak while it runs, each run weighed by how long it ran, at LEVELS; of a
     duration those of all runs, each counted once.
-    later: The same for a run that lives on, by age, the youngest first.
+    later: The same for a run that lives on, by age, the youngest first; of CPU, memory and network
+    alone, and of a run that may still live.
     runs: Names of the past runs that it was made from, at most five.
     known: How many past runs of the family itself stand behind it.
     sentence: The evidence for people.

@@ -43,3 +43,8 @@ def template_of(pool: Pool) -> Ref[Template]:
 def cluster_of(obj: Simulation | Queue) -> Ref[Cluster]:
     """Return the cluster that a simulation runs on, or that a queue's requests ask for."""
     return Ref(Cluster, obj.namespace, obj.spec.cluster)
+
+
+def cluster_path(obj: Simulation | Queue) -> str:
+    """Return the path of that cluster's key, by which indices and loads go."""
+    return f"{obj.metadata.namespace}/{obj.spec.cluster}"

@@ -49,23 +49,13 @@ class Judged:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The run that was decided last: its prediction, and what that makes of it."""
-
-    uid: str
-    prediction: Prediction
-    wanted: Need
-    drawn: Draws
-
-
 class Judge:
     """The loads of the clusters."""
 
     def __init__(self) -> None:
         self.loads: dict[str, Load] = {}
         """By the path of their cluster; only those that somebody has asked for."""
-        self._asked: _Asked | None = None
+        self._asked: tuple[str, tuple[tuple[float, ...], ...], Draws] | None = None
         """The run that was decided last, with its outcomes: it is counted next, if approved."""
 
     def load(self, cluster: Cluster, live: Iterable[Simulation]) -> Load:
@@ -81,19 +71,18 @@ class Judge:
 
     def count(self, run: Simulation) -> None:
         """Count a run as it is now: once while it holds something, else not at all."""
-        found = self.loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_path(run))
         if found is None:
             return
         uid, held = run.metadata.uid, run.status.reservation
         if held is None or run.status.phase not in HOLDING:
             found.remove(uid)
             return
-        if uid not in found:
-            since, asked = held.start.timestamp(), self._asked
-            if asked is not None and asked.uid == uid and asked.prediction is run.status.prediction:
-                found.add(uid, asked.wanted, since=since, drawn=asked.drawn)
-            elif (wanted := self.wanted(run)) is not None:
-                found.add(uid, wanted, since=since)
+        if uid not in found and (wanted := self.wanted(run)) is not None:
+            asked = self._asked
+            same = asked is not None and asked[0] == uid and asked[1] == wanted.spreads
+            drawn = asked[2] if same and asked is not None else None
+            found.add(uid, wanted, since=held.start.timestamp(), drawn=drawn)
         if run.status.used:
             found.observe(uid, _peaks(run.status.used))
 
@@ -119,7 +108,7 @@ class Judge:
 
     def drop(self, run: Simulation) -> None:
         """Count a run no longer; no error when it was not counted."""
-        found = self.loads.get(refs.cluster_of(run).key.path)
+        found = self.loads.get(refs.cluster_path(run))
         if found is not None:
             found.remove(run.metadata.uid)
 
@@ -176,7 +165,7 @@ class Judge:
             # Only of a run that lives it matters what is drawn of it later.
             prediction = told(foreseen.whole())
             wanted = wanted.later_on(later_of(prediction))
-        self._asked = _Asked(uid, prediction, wanted, drawn)
+        self._asked = (uid, wanted.spreads, drawn)
         evidence = _evidence(prediction, said, sentence)
         seconds = _seconds(spec, prediction, default_seconds)
         return Judged(decision, prediction, wanted, seconds, evidence)

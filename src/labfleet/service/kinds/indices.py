@@ -246,13 +246,13 @@ def _namespace_of(obj: Resource) -> Iterable[str]:
 def _holding(simulation: Simulation) -> Iterable[str]:
     if simulation.status.phase not in HOLDING:
         return ()
-    return (refs.cluster_of(simulation).key.path,)
+    return (refs.cluster_path(simulation),)
 
 
 def _queued(simulation: Simulation) -> Iterable[str]:
     if simulation.status.phase is not SimulationPhase.QUEUED:
         return ()
-    return (refs.cluster_of(simulation).key.path,)
+    return (refs.cluster_path(simulation),)
 
 
 def _undecided(simulation: Simulation) -> Iterable[str]:
@@ -267,7 +267,7 @@ def _queue_of(simulation: Simulation) -> Iterable[tuple[str, bool]]:
 
 
 def _cluster_of_queue(queue: Queue) -> Iterable[str]:
-    return (refs.cluster_of(queue).key.path,)
+    return (refs.cluster_path(queue),)
 
 
 def _simulation_ended(simulation: Simulation) -> Iterable[date]:

@@ -124,7 +124,7 @@ class Drafter:
 
     def follow(self, run: Simulation) -> None:
         """Count a run as it is stored."""
-        judge, line = self._judge(), self._lines.get(refs.cluster_of(run).key.path)
+        judge, line = self._judge(), self._lines.get(refs.cluster_path(run))
         judge.count(run)
         if line is not None and run.status.decision is not None:
             line.follow(run, judge.wanted(run))
@@ -368,7 +368,7 @@ class Drafter:
         path = cluster.key.path
         yield from self._services.cache.each(indices.SIMULATIONS_HOLDING, path)
         for run in self._recent.values():
-            if refs.cluster_of(run).key.path == path:
+            if refs.cluster_path(run) == path:
                 yield run
 
     def _counted(self, draft: Draft) -> Draft:
@@ -384,7 +384,7 @@ class Drafter:
             return
         if run.status.phase is not SimulationPhase.QUEUED:
             self._recent.pop(run.metadata.uid, None)
-        line = self._lines.get(refs.cluster_of(run).key.path)
+        line = self._lines.get(refs.cluster_path(run))
         if new is None:
             self._judges.drop(run)
             if line is not None:
