@@ -17,7 +17,7 @@ from typing import Any
 import click
 import pytest
 
-from labfleet.app import settings
+from labfleet.app import aliases, settings
 from labfleet.cli.kit import environment, examples
 from labfleet.cli.main import COMMANDS, root
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -259,6 +259,7 @@ def test_every_variable_and_setting_exists(page: Path) -> None:
     """
     text, known = page.read_text(), set(settings.Settings.__struct_fields__)
     variables = {name.upper() for name in known} | CLI_VARIABLES
+    variables |= {each.variable.removeprefix("LABFLEET_") for each in aliases.TABLE}
     named = set(re.findall(r"LABFLEET_(?!SECRET(?:_|\b))([A-Z_]+[A-Z])", text))
     assert named <= variables
     assert set(re.findall(r"`([a-z]+_seconds)`", text)) <= known

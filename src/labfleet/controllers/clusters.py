@@ -27,10 +27,8 @@ from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
 from labfleet.interfaces.cluster_view import ClusterView, ClusterViewer
 from labfleet.kernel import errors
-from labfleet.resources import conditions
 from labfleet.resources.cluster import Cluster, ClusterSeen, Overload, as_seen, capacity_of
 from labfleet.resources.cluster_access import Figure
-from labfleet.resources.cluster_conditions import ClusterCondition, ClusterReason
 from labfleet.resources.conditions import Condition
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Key
@@ -232,35 +230,17 @@ class ClusterController:
         return cluster_seen.seen(nodes, others, before)
 
     def _conditions(self, cluster: Cluster, found: _Looked) -> tuple[Condition, ...]:
-        now, generation = self.context.clock.now(), cluster.metadata.generation
-        told = cluster.status.conditions
-        if cluster.spec.kubernetes is None:
-            told = conditions.drop(told, ClusterCondition.SEEN)
-        elif found.problem is not None and self._silent(cluster):
-            told = conditions.put(
-                told, ClusterCondition.SEEN, "False", conditions.of_error(found.problem),
-                found.problem.message[:500], now=now, generation=generation,
-            )  # fmt: skip
-        elif found.view is not None:
-            told = conditions.put(
-                told, ClusterCondition.SEEN, "True", ClusterReason.SEEN,
-                now=now, generation=generation,
-            )  # fmt: skip
-        if not cluster.spec.metrics:
-            return conditions.drop(told, ClusterCondition.SAFE_MODE)
+        """Return the facts about a cluster after a look."""
+        view, problem = found.view, found.problem
+        if problem is not None and not self._silent(cluster):
+            problem = None  # one look that fails says little
         blind = self._services.watch.safe_mode(cluster, self.context.clock.monotonic())
-        if blind is None:
-            return conditions.put(
-                told, ClusterCondition.SAFE_MODE, "False", ClusterReason.MEASURED,
-                now=now, generation=generation,
-            )  # fmt: skip
-        return conditions.put(
-            told, ClusterCondition.SAFE_MODE, "True", blind.reason,
-            blind.lasting[:500], now=now, generation=generation,
-        )  # fmt: skip
+        return cluster_seen.conditions_of(
+            cluster, self.context.clock.now(), seen=view is not None, problem=problem, blind=blind
+        )
 
     def _silent(self, cluster: Cluster) -> bool:
-        """Tell whether the API server was not heard for two looks: one that fails says little."""
+        """Tell whether the API server was not heard for two looks."""
         now = self.context.clock.monotonic()
         heard = self._services.watch.parts(cluster.metadata.uid, now).get(safe_mode.KUBERNETES)
         return heard is None or heard.age is None or heard.age >= 2 * EVERY

@@ -1,4 +1,4 @@
-"""What is recorded of a cluster's nodes and of pods that are of no run. Pure.
+"""What is recorded of a cluster after a look: its nodes, pods that are of no run, conditions. Pure.
 
 Recorded when it says something new: what others take moves all the time, so it is kept a little
 high, and a small change is no event.
@@ -7,9 +7,18 @@ high, and a small change is no event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
+from labfleet.decisions.safe_mode import SafeMode
+from labfleet.kernel.errors import LabfleetError
+from labfleet.resources import conditions
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.cluster import ClusterSeen
+from labfleet.resources.cluster import Cluster, ClusterSeen
+from labfleet.resources.cluster_conditions import ClusterCondition, ClusterReason
+from labfleet.resources.conditions import Condition
+
+MESSAGE = 500
+"""Characters of a condition's message."""
 
 KEPT_HIGH = 1.05
 """What others take is recorded with so much to spare, and again when it has grown past that."""
@@ -49,3 +58,36 @@ def _level(now: float | None, recorded: int) -> int:
     if recorded * FALLEN <= now <= recorded:
         return recorded
     return -int(-now * KEPT_HIGH // 1)
+
+
+def conditions_of(
+    cluster: Cluster,
+    now: datetime,
+    *,
+    seen: bool,
+    problem: LabfleetError | None,
+    blind: SafeMode | None,
+) -> tuple[Condition, ...]:
+    """Return the facts about a cluster after a look; the same tuple when nothing changed.
+
+    `seen`: its nodes and pods were seen; `problem` is why they have not been for a while. `blind` is
+    why it is in safe mode. A cluster that names no such source has no such fact.
+    """
+    told, generation = cluster.status.conditions, cluster.metadata.generation
+    about = ClusterCondition.SEEN
+    if cluster.spec.kubernetes is None:
+        told = conditions.drop(told, about)
+    elif problem is not None:
+        why, said = conditions.of_error(problem), problem.message[:MESSAGE]
+        told = conditions.put(told, about, "False", why, said, now=now, generation=generation)
+    elif seen:
+        fine = ClusterReason.SEEN
+        told = conditions.put(told, about, "True", fine, now=now, generation=generation)
+    about = ClusterCondition.SAFE_MODE
+    if not cluster.spec.metrics:
+        return conditions.drop(told, about)
+    if blind is None:
+        good = ClusterReason.MEASURED
+        return conditions.put(told, about, "False", good, now=now, generation=generation)
+    said = blind.lasting[:MESSAGE]
+    return conditions.put(told, about, "True", blind.reason, said, now=now, generation=generation)
