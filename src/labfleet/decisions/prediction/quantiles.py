@@ -102,12 +102,16 @@ def weighted(values: Floats, weights: Floats, levels: Floats) -> Floats:
     Level 0 is the least value and level 1 the greatest; between two values it is a straight line.
     """
     order = values.argsort(kind="stable")
-    ordered, weight = values[order], weights[order]
+    return weighted_in_order(values[order], weights[order], levels)
+
+
+def weighted_in_order(ordered: Floats, weight: Floats, levels: Floats) -> Floats:
+    """Return what `weighted` does, of values that are in order already, with their weights."""
     reached = weight.cumsum()
     total = float(reached[-1])
     if total <= 0:
-        weight = np.ones(len(values))
-        reached, total = weight.cumsum(), float(len(values))
+        weight = np.ones(len(ordered))
+        reached, total = weight.cumsum(), float(len(ordered))
     found: Floats = np.interp(levels, (reached - weight / 2) / total, ordered)
     found[0], found[-1] = ordered[0], ordered[-1]
     return found

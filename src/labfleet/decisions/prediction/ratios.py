@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import LEVEL_ROW, weighted
+from labfleet.decisions.prediction.quantiles import LEVEL_ROW, weighted_in_order
 from labfleet.decisions.prediction.rules import RULES, Rule
 from labfleet.decisions.prediction.window import KEPT, Floats, Slots, Window
 
@@ -27,31 +27,19 @@ NO_AGES: Later = ([], np.zeros((0, len(LEVEL_ROW))))
 class Ratios:
     """The ratios of a series, at the slots of its window; a slot without them holds nan."""
 
-    def __init__(self, window: Window) -> None:
-        """Begin with none."""
+    def __init__(self, window: Window, *, weighed: bool = True) -> None:
+        """Begin with none; `weighed` says whether each counts by how long its run took too."""
         self.rule = Rule.LARGEST
         """The rule whose guesses were off by least."""
         self.ordered: list[float] = []
         """Its ratios, smallest first."""
-        self._chosen: tuple[Floats, Floats] | None = None  # with the seconds of each run
-        self._spread: Floats | None = None
-        self._later: Later | None = None
+        self.spread: Floats = LEVEL_ROW
+        """Its ratios at LEVELS, each weighed by how long its run took, as of the last choice."""
+        self.later = NO_AGES
+        """Ages in seconds, and a row for each: the ratios of runs that lived on, by time left."""
+        self._weighed = weighed
         self._window = window
         self._kept = np.full((RULES, max(8, len(window.seconds))), np.nan)
-
-    @property
-    def spread(self) -> Floats:
-        """Its ratios at LEVELS, each weighed by how long its run took, as of the last choice."""
-        if self._spread is None:
-            self._spread = LEVEL_ROW if self._chosen is None else weighted(*self._chosen, LEVEL_ROW)
-        return self._spread
-
-    @property
-    def later(self) -> Later:
-        """Ages in seconds, and a row for each: the ratios of runs that lived on, by time left."""
-        if self._later is None:
-            self._later = NO_AGES if self._chosen is None else _later(*self._chosen)
-        return self._later
 
     def put(self, slot: int, ratios: Floats | None) -> None:
         """Replace what is kept at a slot; None keeps nothing there."""
@@ -85,9 +73,11 @@ class Ratios:
         if rule is not self.rule:
             self.rule = rule
             self.ordered = sorted(kept[rule].tolist())
-        # Weighed when somebody asks: of some families nobody ever does.
-        self._chosen = (kept[rule].copy(), self._window.seconds[judged])
-        self._spread = self._later = None
+        if self._weighed:
+            order = kept[rule].argsort(kind="stable")
+            ordered, seconds = kept[rule][order], self._window.seconds[judged][order]
+            self.spread = weighted_in_order(ordered, seconds, LEVEL_ROW)
+            self.later = _later(ordered, seconds)
         return kept
 
     def _by_age(self) -> Slots:
@@ -99,7 +89,7 @@ class Ratios:
         return np.concatenate((judged[judged >= oldest], judged[judged < oldest]))
 
 
-def _later(ratios: Floats, seconds: Floats) -> Later:
+def _later(ordered: Floats, seconds: Floats) -> Later:
     """Return the ratios of the runs that outlived some ages, weighed by how long they lived on."""
     ages, rows = [], []
     for age in _quantiles(np.sort(seconds).tolist()):
@@ -107,7 +97,7 @@ def _later(ratios: Floats, seconds: Floats) -> Later:
         living = left > 0
         if np.count_nonzero(living) >= LEAST:
             ages.append(age)
-            rows.append(weighted(ratios[living], left[living], LEVEL_ROW))
+            rows.append(weighted_in_order(ordered[living], left[living], LEVEL_ROW))
     return (ages, np.array(rows)) if ages else NO_AGES
 
 

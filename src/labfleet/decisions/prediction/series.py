@@ -99,7 +99,7 @@ class Series:
         self._pools = pools
         self._bucket = pools.buckets[0]
         self._window = window
-        self._ratios = Ratios(window)
+        self._ratios = Ratios(window, weighed=resource != "duration_seconds")
         self._peaks = np.full(max(8, len(window.seconds)), np.nan)
         self._held = 0
         self._known: Slots | None = None
