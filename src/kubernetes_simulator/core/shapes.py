@@ -77,6 +77,7 @@ TAINT: Shape = {"!key": T, "value": T, "timeAdded": STAMP,
 WHOLE: dict[str, Shape] = {
     "pods": {"spec": POD, "status": {
         "phase": T, "reason": T, "message": T, "startTime": STAMP, "conditions": [CONDITION],
+        "hostIP": T, "podIP": T, "qosClass": T,
         "containerStatuses": [{"!name": T, "state": ENDED, "lastState": ENDED, "ready": F,
                                "restartCount": N, "image": T, "containerID": T}]}},
     "nodes": {"spec": {"unschedulable": F, "taints": [TAINT]}, "status": {
