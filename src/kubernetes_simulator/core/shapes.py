@@ -16,7 +16,7 @@ from kubernetes_simulator.core.quantities import is_quantity
 Shape = Any
 T, N, F, ANY, STAMP = "text", "number", "flag", "object", "time"
 TEXTS, AMOUNTS, BASE64, PART = "map of texts", "map of quantities", "map of base64", "part"
-MOST = 2**53
+MOST = 2**31
 _PART = re.compile(r"\d{1,9}%?")
 
 META: Shape = {
