@@ -32,10 +32,10 @@ from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.service.core import event_types
 
 sys.path.insert(0, str(Path(__file__).parent))
+from reference_clients import page_clients
 from reference_queries import page_queries
 from reference_source import (
     calls,
-    client_calls,
     error_reasons,
     error_types,
     metrics,
@@ -430,22 +430,6 @@ def _shell(text: str) -> str:
     return ", ".join(f"`{each.strip()}`" for each in text.split(";"))
 
 
-def page_kubernetes_clients() -> str:
-    """Return what each client calls of the Kubernetes simulator in `make test-real`."""
-    rows = list(client_calls(ROOT))
-    found = ["# What clients call of the Kubernetes simulator\n"]
-    found.append(
-        "Clients that we did not write make these calls in `make test-real`, unchanged: kubectl of the "
-        "machine, lightkube 1.0.1, kubernetes_asyncio 36.1.0 and kr8s 0.20.15. helm cannot be had there, "
-        "so that nothing is claimed of it. `@name` is a file of "
-        "[kubectl_calls.py](../../tests/official_clients/kubectl_calls.py).\n"
-    )
-    for client in dict.fromkeys(name for name, _, _ in rows):
-        shown = [(group, text) for name, group, text in rows if name == client]
-        found.append(f"## {client}\n\n{table(('group', 'calls'), *shown)}")
-    return "\n".join(found)
-
-
 def pages() -> dict[str, str]:
     """Return every page by file name."""
     made = {
@@ -458,7 +442,7 @@ def pages() -> dict[str, str]:
         "events.md": page_events(),
         "runbook.md": page_runbook(),
         "metrics-queries.md": page_queries(),
-        "kubernetes-simulator.md": page_kubernetes_clients(),
+        "kubernetes-simulator.md": page_clients(ROOT),
     }
     return {name: f"{WRITTEN}\n\n{text.rstrip()}\n" for name, text in made.items()}
 

@@ -147,20 +147,3 @@ def metrics() -> dict[str, tuple[str, str, tuple[str, ...]]]:
                     tuple(given[2:]),
                 )
     return found
-
-
-def client_calls(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield client, group and calls of what clients of Kubernetes are made to do in tests."""
-    folder = root / "tests" / "official_clients"
-    tree = ast.parse((folder / "kubectl_calls.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CALLS" and node.value:
-            for group, rows in ast.literal_eval(node.value).items():
-                yield "kubectl 1.32", group, ", ".join(f"`{line}`" for line, _ in rows)
-    for name in ("lightkube", "kubernetes_asyncio", "kr8s"):
-        tree = ast.parse((folder / f"run_{name}.py").read_text(encoding="utf-8"))
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-                ast.unparse(each) == "check" for each in node.decorator_list
-            ):
-                yield name, node.name.replace("_", " "), ast.get_docstring(node) or ""

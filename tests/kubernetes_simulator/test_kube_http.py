@@ -247,3 +247,28 @@ def test_rules_of_faults_are_bounded(cluster):
     cluster.control("GET", "nonsense", want=404)
     cluster.control("GET", "pods/default/none/use", want=404)
     cluster.control("POST", "nodes", {"name": "n", "cpu": "0"}, want=400)
+
+
+questions = st.sampled_from([
+    f"{PODS}/a/eviction", f"{PODS}/a/binding", "/api/v1/namespaces/default/serviceaccounts/default/token",
+    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+    "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    "/apis/authentication.k8s.io/v1/tokenreviews",
+])  # fmt: skip
+words = st.sampled_from(["spec", "target", "deleteOptions", "name", "preconditions", "uid",
+                         "gracePeriodSeconds", "expirationSeconds", "resourceAttributes", "verb",
+                         "nonResourceAttributes", "token", "dryRun", "namespace"])  # fmt: skip
+asked = st.recursive(st.none() | st.booleans() | st.integers(-2, 10**12) | st.text("ab", max_size=2),
+                     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=3),
+                     max_leaves=8)  # fmt: skip
+
+
+@given(questions, asked)
+def test_no_question_is_an_error_of_the_server(path, body):
+    """Whatever is asked of what is under an object, the reply is an answer or a refusal."""
+    cluster = cluster_of(nodes=1)
+    cluster.make(PODS, pod("a"))
+    reply = cluster.send("POST", path, body)
+    assert isinstance(reply, Reply)
+    assert reply.status < 500, reply.body

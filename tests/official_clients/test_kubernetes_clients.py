@@ -7,6 +7,7 @@ docs/reference/kubernetes-simulator.md, which is written from these files.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kubectl_calls import CALLS, FILES
@@ -26,6 +28,21 @@ SPEED = 20.0
 CLIENTS = ("lightkube", "kubernetes-asyncio", "kr8s")
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+
+
+CREATED = (
+    "namespace made", "configmap cm --from-literal=a=b --from-literal=c=d",
+    "secret generic s --from-literal=a=b", "serviceaccount bot",
+    "deployment d --image=nginx:1 --replicas=0 --port=80", "deployment two --image=a:1 --image=b:2",
+    "job j --image=busybox:1 -- sleep 5", "role r --verb=get,list --resource=pods,pods/log",
+    "clusterrole cr --verb=get --non-resource-url=/metrics",
+    "clusterrole sum --aggregation-rule=a=b",
+    "rolebinding rb --role=r --serviceaccount=default:bot --user=me",
+    "clusterrolebinding crb --clusterrole=cr --group=us", "service clusterip c --tcp=80:8080",
+    "service nodeport n --tcp=80:http", "service externalname e --external-name=a.b",
+    "poddisruptionbudget p --selector=app=web --min-available=50%",
+    "poddisruptionbudget q --selector=app=web --max-unavailable=1",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -69,3 +86,42 @@ def test_kubectl_is_served(cluster: Running, tmp_path: Path) -> None:
 def quoted(line: str) -> str:
     """Return a command line whose JSON is one word."""
     return re.sub(r" (\{.*\}|\[.*\])$", r" '\1'", line)
+
+
+def test_what_kubectl_sends_is_stored_whole(cluster: Running, tmp_path: Path) -> None:
+    """What a command would create by its own account is all in what is stored, field by field.
+
+    kubectl sends these bodies as protobuf, so that this holds the table of field numbers.
+    """
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("no kubectl on this machine")
+    env = {"KUBECONFIG": str(cluster.kubeconfig), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+    def said(line: str, *more: str) -> Any:
+        words, _, behind = line.partition(" -- ")
+        argv = [kubectl, "create", *words.split(), *more, "-o", "json"]
+        argv += ["--", *behind.split()] if behind else []
+        done = subprocess.run(
+            argv, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        return json.loads(done.stdout)
+
+    for line in CREATED:
+        wanted, made = said(line, "--dry-run=client"), said(line)
+        assert missing(wanted, made) == [], line
+
+
+def missing(wanted: Any, made: Any, path: str = "") -> list[str]:
+    """Return the paths of what is wanted and is not there, or is another value."""
+    if wanted in (None, {}, []):
+        return []
+    if isinstance(wanted, dict) and isinstance(made, dict):
+        return [
+            each for key in wanted for each in missing(wanted[key], made.get(key), f"{path}.{key}")
+        ]
+    if isinstance(wanted, list) and isinstance(made, list) and len(wanted) == len(made):
+        pairs = zip(wanted, made, strict=True)
+        return [each for at, (a, b) in enumerate(pairs) for each in missing(a, b, f"{path}[{at}]")]
+    return [] if wanted == made else [f"{path}: {wanted!r} is {made!r}"]

@@ -121,7 +121,7 @@ def _set(obj: Any, path: Path, value: Any, whole: Json) -> None:
     for depth, part in enumerate(path[:-1]):
         held = _child(obj, part)
         listed = path[depth + 1][0] in "kv"
-        if held is MISSING or held is None or isinstance(held, list) is not listed:
+        if not isinstance(held, list if listed else dict):
             held = [] if listed else {}
             if part.startswith("f:"):
                 obj[part[2:]] = held

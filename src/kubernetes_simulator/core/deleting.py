@@ -6,6 +6,8 @@ from kubernetes_simulator.core.inputs import Json, stamp
 from kubernetes_simulator.core.kinds import JOBS, NAMESPACES, PODS, Resource
 from kubernetes_simulator.core.world import ENDED, World
 
+LONGEST = 2**31 - 1
+"""Seconds of grace; more is no time that can be written."""
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
@@ -60,6 +62,7 @@ def _pod(world: World, pod: Json, wishes: Wishes) -> Json:
     meta = pod["metadata"]
     own = pod["spec"].get("terminationGracePeriodSeconds", 30)
     grace = own if wishes.grace is None else wishes.grace
+    grace = max(0, min(grace, LONGEST))
     started = pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED
     if not started:
         grace = 0

@@ -22,7 +22,7 @@ class Families:
 
     def add(self, name: str, labels: Mapping[str, str], value: float) -> None:
         """Add a series to a family that was named."""
-        shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        shown = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in labels.items())
         self.rows[name].append(f"{name}{{{shown}}} {float(value)!r}")
 
     def text(self) -> str:

@@ -16,7 +16,7 @@ from kubernetes_simulator.core.quantities import is_quantity
 Shape = Any
 T, N, F, ANY, STAMP = "text", "number", "flag", "object", "time"
 TEXTS, AMOUNTS, BASE64, PART = "map of texts", "map of quantities", "map of base64", "part"
-MOST = 2**53
+MOST = 2**31
 _PART = re.compile(r"\d{1,9}%?")
 
 META: Shape = {
@@ -77,6 +77,7 @@ TAINT: Shape = {"!key": T, "value": T, "timeAdded": STAMP,
 WHOLE: dict[str, Shape] = {
     "pods": {"spec": POD, "status": {
         "phase": T, "reason": T, "message": T, "startTime": STAMP, "conditions": [CONDITION],
+        "hostIP": T, "podIP": T, "qosClass": T,
         "containerStatuses": [{"!name": T, "state": ENDED, "lastState": ENDED, "ready": F,
                                "restartCount": N, "image": T, "containerID": T}]}},
     "nodes": {"spec": {"unschedulable": F, "taints": [TAINT]}, "status": {

@@ -11,8 +11,8 @@ from kubernetes_simulator.core.errors import ApiError, bad_request, conflict, fo
 from kubernetes_simulator.core.inputs import Json, micro_stamp, new_uid, stamp
 from kubernetes_simulator.core.kinds import NODES, PODS
 from kubernetes_simulator.core.writing import Place
-from kubernetes_simulator.routes.objects import Call
-from kubernetes_simulator.routes.web import Reply, decoded, json_reply, status_of, text_reply
+from kubernetes_simulator.routes.objects import Call, check_grace
+from kubernetes_simulator.routes.web import Reply, decoded, json_reply, part, status_of, text_reply
 
 MOST_TOKEN_SECONDS = 48 * 3600
 
@@ -51,10 +51,11 @@ def log(call: Call) -> Reply:
 def evict(call: Call) -> Reply:
     """Delete a pod as a drain does; disruption budgets are stored and not asked."""
     body = decoded(call.request)
-    options = body.get("deleteOptions") or {} if isinstance(body, dict) else {}
+    options = part(body, "deleteOptions")
+    check_grace(options.get("gracePeriodSeconds"))
     if not call.dry and (options.get("dryRun") or ()) != ["All"]:
         wishes = Wishes(options.get("gracePeriodSeconds"), "Background")
-        writing.delete(call.world, call.place, wishes, options.get("preconditions"))
+        writing.delete(call.world, call.place, wishes, part(options, "preconditions"))
     else:
         writing.found(call.world, call.place)
     return json_reply(status_of(), 201)
@@ -63,7 +64,7 @@ def evict(call: Call) -> Reply:
 def bind(call: Call) -> Reply:
     """Let another scheduler say which node takes a pod."""
     pod, body = writing.found(call.world, call.place), decoded(call.request)
-    node = (body.get("target") or {}).get("name", "") if isinstance(body, dict) else ""
+    node = str(part(body, "target").get("name", ""))
     if pod["spec"].get("nodeName"):
         why = f"pod {call.place.name} is already assigned to node {pod['spec']['nodeName']!r}"
         raise conflict("", "pods/binding", call.place.name, why)
@@ -77,8 +78,11 @@ def token(call: Call) -> Reply:
     """Give out a token of a service account: it may do what the namespace's own may."""
     writing.found(call.world, call.place)
     body = decoded(call.request) if call.request.body.strip() else {}
-    spec = (body.get("spec") or {}) if isinstance(body, dict) else {}
-    seconds = min(int(spec.get("expirationSeconds") or 3600), MOST_TOKEN_SECONDS)
+    spec = part(body, "spec")
+    asked = spec.get("expirationSeconds") or 3600
+    if not isinstance(asked, int) or asked < 1:
+        raise bad_request("expirationSeconds must be a whole number, 1 or more")
+    seconds = min(asked, MOST_TOKEN_SECONDS)
     raw = f"{new_uid(call.world.rng)}{new_uid(call.world.rng)}"
     fresh = f"sa-{hashlib.sha256(raw.encode()).hexdigest()}"
     end = call.world.now + seconds
@@ -101,8 +105,7 @@ def token(call: Call) -> Reply:
 def review_access(call: Call) -> Reply:
     """Say whether the caller may do something."""
     body = decoded(call.request)
-    spec = (body.get("spec") or {}) if isinstance(body, dict) else {}
-    asked = spec.get("resourceAttributes") or {}
+    spec, asked = part(body, "spec"), part(body, "spec", "resourceAttributes")
     verb, space = str(asked.get("verb", "get")), str(asked.get("namespace", ""))
     if spec.get("nonResourceAttributes"):
         allowed = True
@@ -120,7 +123,7 @@ def review_access(call: Call) -> Reply:
 def review_rules(call: Call) -> Reply:
     """Say what the caller may do in a namespace."""
     body = decoded(call.request)
-    space = str(((body.get("spec") or {}) if isinstance(body, dict) else {}).get("namespace", ""))
+    space = str(part(body, "spec").get("namespace", ""))
     verbs = ["*"] if may(call.caller, "create", space) else ["get", "list", "watch"]
     shown: list[Any] = []
     if may(call.caller, "get", space):
@@ -146,7 +149,7 @@ def review_token(call: Call) -> Reply:
     """Say whom a token stands for."""
     require(call.caller, "create", call.place.resource, "", "")
     body = decoded(call.request)
-    asked = str(((body.get("spec") or {}) if isinstance(body, dict) else {}).get("token", ""))
+    asked = str(part(body, "spec").get("token", ""))
     try:
         found = call.world.access.caller(f"Bearer {asked}", call.world.now)
         user = {"username": found.user, "groups": list(found.groups)}

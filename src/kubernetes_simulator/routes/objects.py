@@ -16,7 +16,7 @@ from kubernetes_simulator.core.world import World
 from kubernetes_simulator.core.writing import Place
 from kubernetes_simulator.routes.fields import unknown
 from kubernetes_simulator.routes.forms import Form, form_of
-from kubernetes_simulator.routes.web import Reply, Request, decoded, json_reply, status_of
+from kubernetes_simulator.routes.web import Reply, Request, decoded, json_reply, part, status_of
 
 LONGEST_WATCH = 3600
 POLICIES = frozenset({"", "Background", "Foreground", "Orphan"})
@@ -160,7 +160,9 @@ def update(call: Call) -> Reply:
 
 def _finalize(call: Call, body: Any) -> Reply:
     old = writing.found(call.world, call.place)
-    wanted = (body.get("spec") or {}).get("finalizers") if isinstance(body, dict) else None
+    wanted = part(body, "spec").get("finalizers")
+    if not isinstance(wanted, list | None):
+        raise bad_request("spec.finalizers: a list is expected")
     new = {**old, "spec": {**(old.get("spec") or {}), "finalizers": wanted or []}}
     return call.shown(call.world.put(NAMESPACES, new) if not call.dry else new)
 
@@ -192,6 +194,12 @@ def _patch_scale(call: Call, body: Any) -> Reply:
     return json_reply(writing.scale(call.world, call.place, new, dry=call.dry))
 
 
+def check_grace(grace: Any) -> None:
+    """Raise the 400 of a grace that is no whole number of seconds."""
+    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int) or grace < 0):
+        raise bad_request("gracePeriodSeconds must be a whole number, 0 or more")
+
+
 def wishes_of(call: Call) -> tuple[Wishes, Json]:
     """Return how a delete is to be carried out, by body and query, and its preconditions."""
     body = decoded(call.request) if call.request.body.strip() else {}
@@ -203,14 +211,10 @@ def wishes_of(call: Call) -> tuple[Wishes, Json]:
     grace = body.get("gracePeriodSeconds")
     if grace is None and call.request.query.get("gracePeriodSeconds"):
         grace = call.request.whole("gracePeriodSeconds", 0)
-    if grace is not None and (not isinstance(grace, int) or grace < 0):
-        raise bad_request("gracePeriodSeconds must be a whole number, 0 or more")
+    check_grace(grace)
     if body.get("orphanDependents"):
         policy = "Orphan"
-    conditions = body.get("preconditions") or {}
-    if not isinstance(conditions, dict):
-        raise bad_request("preconditions: an object is expected")
-    return Wishes(grace, policy), conditions
+    return Wishes(grace, policy), part(body, "preconditions")
 
 
 def delete(call: Call) -> Reply:

@@ -119,6 +119,17 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+def part(value: Any, *path: str) -> Json:
+    """Return the object at a path of a body, {} if it is absent; 400 if it is something else."""
+    for key in ("", *path):
+        value = value if not key else value.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise bad_request(f"{'.'.join(path) or 'the body'}: an object is expected")
+    return dict(value)
+
+
 def status_of(message: str = "", details: Json | None = None) -> Json:
     """Return the `Status` of something that went well."""
     found: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
