@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 from api_caller import Api, Stream
-from litestar.exceptions import LitestarException
 from test_api_telemetry import SEED_KEYS, measured
 
 from labfleet.api.compatible import compat_stream
@@ -228,9 +227,9 @@ async def test_a_fault_in_the_words_ends_a_client_and_not_the_cache(
             await moved(api, made, phase=WorkerPhase.READY)
             await events.task
 
-    with pytest.raises(LitestarException, match="after response started") as raised:
+    with pytest.raises(ExceptionGroup) as raised:
         await listen()
-    assert isinstance(raised.value.__cause__, ExceptionGroup)
+    assert raised.value.subgroup(ZeroDivisionError) is not None
     await moved(api, made, phase=WorkerPhase.ACTIVE)
     found = api.world.services.cache.get(Worker, "w", "default")
     assert found is not None

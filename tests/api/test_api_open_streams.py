@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from api_caller import ADMIN, Api
+from litestar import Request, Response
+from litestar.datastructures import Headers
 
 from labfleet.api.streams import open_stream
 from labfleet.interfaces.store import TokenRow
@@ -70,6 +73,33 @@ async def test_the_end_of_the_server_ends_a_stream_whole(api: Api, path: str) ->
         await drained(events)
         await events.task
     assert api.app.streams.clients == 0
+
+
+@every_stream
+async def test_an_open_stream_keeps_nothing_that_the_framework_made(api: Api, path: str) -> None:
+    """It lives for hours: request, response and parsed headers are gone once it begins."""
+    async with api.stream(path) as events:
+        await events.block()
+        gc.collect()
+        made = (Headers, Request, Response)
+        assert not [each for each in gc.get_objects() if isinstance(each, made)]
+
+
+async def test_a_defect_before_the_head_is_a_problem(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked for the stream gets an answer, which says nothing of the defect."""
+
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError("the inner matter")
+
+    monkeypatch.setattr(api.app.events, "serve", broken)
+    got = await api.call("GET", PATHS[0])
+    assert got.status == 500
+    assert got.headers["content-type"].startswith("application/problem+json")
+    assert b"matter" not in got.raw
+    assert [type(each) for each in api.defects] == [ZeroDivisionError]
+    api.defects.clear()
 
 
 async def test_a_token_has_a_bounded_number_of_streams(api: Api) -> None:

@@ -6,6 +6,7 @@ The numbered cases are rows of facts/fleet-bugs.md.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from api_caller import Api
 from api_caller import api as opened
 
 from labfleet.api.streams import stream
+from labfleet.api.streams.ring import Entry, Filter
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
@@ -309,6 +311,47 @@ async def test_each_event_is_encoded_once_for_all_clients(api: Api):
         entry = api.ring.since(api.ring.end - 1, 1)[0]
         kept = [entry.frame(api.world.services, each) for each in (CALLER.principal,) * 2]
         assert kept[0] is kept[1]
+
+
+@pytest.mark.asyncio
+async def test_an_event_is_judged_once_for_all_clients_of_a_filter(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    """The work for an event grows with the filters that are asked for, not with the clients."""
+    judged: list[Filter] = []
+    passes = Entry.passes
+
+    def counted(entry: Entry, wanted: Filter) -> bool:
+        judged.append(wanted)
+        return passes(entry, wanted)
+
+    monkeypatch.setattr(Entry, "passes", counted)
+    targets = ["/api/v1/events?snapshot=false"] * 5 + ["/api/v1/events?kinds=pools&snapshot=false"]
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(api.stream(each)) for each in targets]
+        for each in clients:
+            await each.block()
+            await each.block()
+        await cluster(api, "a")
+        assert len({await each.block() for each in clients[:5]}) == 1
+        assert len(judged) == len(set(judged)) == 2
+
+
+@pytest.mark.asyncio
+async def test_what_is_kept_for_the_next_client_holds_no_longer_than_what_is_seen(api: Api):
+    """The same bytes for whoever stands there; put together anew once a lab is reached elsewhere."""
+    events, at = api.app.events, api.ring.end
+    async with api.stream() as client:
+        await client.next()
+        await cluster(api, "a")
+        await client.next()
+        audience = events.audience(Filter(CALLER.principal))
+        first = audience.batch(at, 0)
+        assert audience.batch(at, 0) is first
+        assert audience.batch(at, first.place.revision).body == b""
+        again = audience.batch(at, 0)
+        events.moves.end += 1
+        assert audience.batch(at, 0) is not again
 
 
 @pytest.mark.asyncio

@@ -111,6 +111,7 @@ def build(
         web=web,
         credentials=credentials,
         done=done,
+        on_defect=on_defect,
         document=document,
         names=names,
     )

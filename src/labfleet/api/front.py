@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
 from labfleet.api.core.host_names import EVERY_NAME, HostNames
-from labfleet.api.core.route import SMALL, Route
-from labfleet.api.core.served import CALLER, HELD, TAKE, whole
+from labfleet.api.core.route import SMALL, EventStream, Route
+from labfleet.api.core.served import CALLER, HELD, STREAM, TAKE, whole
 from labfleet.api.core.writes import Writes
 from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
 from labfleet.api.streams.stream import Stream
@@ -80,6 +80,7 @@ class Front:
         web: App | None = None,
         credentials: Credentials | None = None,
         done: Callable[[Done], None] | None = None,
+        on_defect: Callable[[str, BaseException], None] | None = None,
         document: Callable[[], Mapping[str, Any]] = dict,
         names: HostNames = EVERY_NAME,
     ) -> None:
@@ -97,6 +98,7 @@ class Front:
         self._web = web
         self._credentials = credentials
         self._done = done
+        self._on_defect = on_defect
 
     def shutdown(self) -> None:
         """Tell every client of every stream that the server ends, and let them go."""
@@ -111,16 +113,29 @@ class Front:
             return
         call = _Call(self._services, scope, send)
         started = asyncio.get_running_loop().time()
+        stream: Awaitable[None] | None = None
         try:
-            await self._serve(call, scope, receive)
+            # What the routes find and leave in their scope goes with it when a stream begins.
+            own = {**scope, "state": dict(scope.get("state", ()))}
+            stream = await self._serve(call, own, receive)
+            del own
+            if stream is not None:
+                await stream
         except errors.LabfleetError as error:
             await call.refuse(error)
+        except Exception as error:
+            if stream is None or call.status:
+                raise
+            if self._on_defect is not None:
+                self._on_defect(call.request_id, error)
+            await call.refuse_unexpected()
         finally:
             if self._done is not None:
                 seconds = asyncio.get_running_loop().time() - started
                 self._done(call.done(seconds))
 
-    async def _serve(self, call: _Call, scope: Scope, receive: Receive) -> None:
+    async def _serve(self, call: _Call, scope: Scope, receive: Receive) -> Awaitable[None] | None:
+        """Answer a request; return what is left to do when the answer is a stream."""
         path, method = scope["path"], scope["method"]
         asked = _header(scope, b"host")
         if not self._names.known(asked):
@@ -134,7 +149,7 @@ class Front:
             # Without a look at any token: a probe that carries a stale one, or one that comes
             # while the store is down, must not make anybody restart a healthy process.
             await self._inner(scope, receive, call.send)
-            return
+            return None
         principal = await self._principal(scope, method)
         if principal is not None:
             call.principal = principal.id
@@ -154,8 +169,10 @@ class Front:
         if not ours and self._web is not None:
             scope[DOCUMENT] = self._document
             await self._web(scope, await _bounded_body(scope, receive), call.send)
-            return
+            return None
         await self._inner(scope, receive, call.send)
+        stream: EventStream | None = scope.get(STREAM)
+        return None if stream is None else stream.serve(receive, call.send)
 
     async def _principal(self, scope: Scope, method: str) -> Principal | None:
         text = _credential(scope)
@@ -170,6 +187,8 @@ class Front:
 
 class _Call:
     """One request: its id, and a `send` that adds the headers."""
+
+    __slots__ = ("_scope", "_send", "_services", "principal", "request_id", "status", "told")
 
     def __init__(self, services: ServiceContext, scope: Scope, send: Send) -> None:
         self._services = services
@@ -208,6 +227,11 @@ class _Call:
         found = problems.of(error, instance=self._scope["path"], request_id=self.request_id)
         body = problems.encode(found)
         await problems.send(self.send, found.status, problems.headers(error), body)
+
+    async def refuse_unexpected(self) -> None:
+        """Send the problem of a defect, which says nothing of it but the request id."""
+        found = problems.unexpected(instance=self._scope["path"], request_id=self.request_id)
+        await problems.send(self.send, found.status, {}, problems.encode(found))
 
     def done(self, seconds: float) -> Done:
         scope = self._scope

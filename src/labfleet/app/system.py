@@ -14,11 +14,13 @@ from labfleet.decisions import clock_trust
 from labfleet.kernel import errors
 from labfleet.kernel.rng import Rng
 
+# Elsewhere than on Linux CLOCK_MONOTONIC is the one that counts a sleep.
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 def _since_boot() -> float:
     """Return seconds since the machine's start, suspended time included."""
-    # Elsewhere than on Linux CLOCK_MONOTONIC is the one that counts a sleep.
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(_BOOT_CLOCK)
 
 
 class SystemClock:

@@ -11,13 +11,13 @@ All numbers are seconds of the machine, never of a demo's faster time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 LIMIT_SECONDS = 300.0
 """Corrections up to this are followed: NTP steps, leap seconds, a clock that drifts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(NamedTuple):
     """The time that holds: `time` was it when the steady clock showed `steady`.
 
     `apart` is how far the host's wall clock is ahead of it (negative: behind) while it is not

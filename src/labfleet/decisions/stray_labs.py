@@ -23,6 +23,7 @@ KEPT = 50
 """How many labs are named in a worker's record; all are counted."""
 ACTIVE = frozenset({"QUEUED", "STARTED", "BOOTED", "STARTING"})
 _DISK_SHARE = 8
+_NONE = StrayLabs()
 
 
 class Node(port_numbers.Tagged, Protocol):
@@ -93,6 +94,8 @@ def held_by(nodes: Iterable[Node]) -> Amounts:
 
 def note(before: StrayLabs, seen: Sequence[SeenLab], now: datetime) -> StrayLabs:
     """Return what is known after a look that saw all stray labs of a server."""
+    if not seen:
+        return _NONE
     known = {lab.id: lab for lab in before.labs}
     labs = [
         lab
@@ -111,13 +114,17 @@ def offered(capacity: Amounts | None, strays: StrayLabs) -> tuple[Amounts | None
     """Return the capacity without what stray labs hold, and exactly what was taken off."""
     if capacity is None:
         return None, msgspec.structs.replace(strays, held=Amounts())
+    if strays.held == ledger.NOTHING:
+        return capacity, strays
     left = ledger.less(capacity, strays.held)
     return left, msgspec.structs.replace(strays, held=ledger.less(capacity, left))
 
 
 def real(capacity: Amounts | None, strays: StrayLabs) -> Amounts | None:
     """Return the capacity that `offered` was given."""
-    return None if capacity is None else capacity + strays.held
+    if capacity is None or strays.held == ledger.NOTHING:
+        return capacity
+    return capacity + strays.held
 
 
 def next_lab(strays: StrayLabs) -> StrayLab | None:

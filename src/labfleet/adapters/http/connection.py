@@ -154,7 +154,8 @@ class Connection(asyncio.Protocol):
 
         A part of a TLS record that came unasked would become the beginning of the next reply.
         """
-        return self.alive and (self._channel is None or self._channel.between)
+        here = self._open and not self._transport.is_closing()
+        return here and (self._channel is None or self._channel.between)
 
     def session(self, trust: ssl.SSLContext | None) -> ssl.SSLSession | None:
         """Return the TLS session to offer next time, while the same is trusted."""

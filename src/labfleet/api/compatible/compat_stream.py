@@ -311,6 +311,8 @@ class CompatStream:
 class _Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
+    __slots__ = ("_index", "_stream", "_wish")
+
     def __init__(
         self, stream: CompatStream, wish: StreamFilter, send: Send, token: HeldToken
     ) -> None:

@@ -50,6 +50,8 @@ class StatusStream:
 class _Client(OpenStream):
     """One open stream: what it was sent last, and from when it may be sent more."""
 
+    __slots__ = ("_last", "_moved", "_next", "_stream")
+
     def __init__(self, stream: StatusStream, send: Send, token: HeldToken) -> None:
         super().__init__(send, token, heartbeat=HEARTBEAT_SECONDS)
         self._stream = stream

@@ -42,6 +42,8 @@ ASIDE = "labfleet.aside"
 """Where an application puts by what large bodies are read, into the scope."""
 SOURCES = "labfleet.sources"
 """Where an application puts what objects are shown with, into the scope."""
+STREAM = "labfleet.stream"
+"""Where a route leaves the stream that `front` serves, in the scope."""
 TAKE = "labfleet.take-write"
 """Where `front` puts what counts one more write of the caller, into the scope."""
 BODY_SECONDS = 30.0
@@ -284,18 +286,22 @@ def _response(scope: Any, route: Route, made: Any) -> Response[Any]:
 
 
 class _Streamed(Response[None]):
-    """A reply that writes itself: Litestar calls what `to_asgi_response` returns."""
+    """A reply that `front` writes: Litestar calls what `to_asgi_response` returns.
+
+    A stream lives for hours. Served in here, it would keep all that Litestar made of its request,
+    and each of its frames would pass through Litestar.
+    """
 
     def __init__(self, stream: EventStream) -> None:
         super().__init__(content=None)
         self._stream = stream
 
     def to_asgi_response(self, *given: Any, **named: Any) -> Any:
-        """Return the ASGI application of the stream; its head is its own."""
+        """Return an ASGI application that sends nothing and leaves the stream in the scope."""
         del given, named
 
-        async def serve(scope: Any, receive: Any, send: Any) -> None:
-            del scope
-            await self._stream.serve(receive, send)
+        async def leave(scope: Any, receive: Any, send: Any) -> None:
+            del receive, send
+            scope[STREAM] = self._stream
 
-        return serve
+        return leave

@@ -28,15 +28,15 @@ class Moves:
         self._wake = wake
         self._kept: deque[tuple[int, str | None]] = deque(maxlen=LENGTH)
         self._sees = ""
-        self._first = 0
+        # The index after the newest: a plain value, for each client asks.
+        self.end = 0
         self._floor = 0
         services.cache.on_change(Worker, self._worker)
         services.cache.on_change(Settings, self._settings)
 
     @property
-    def end(self) -> int:
-        """Return the index after the newest."""
-        return self._first + len(self._kept)
+    def _first(self) -> int:
+        return self.end - len(self._kept)
 
     def after(self, revision: int) -> int:
         """Return the index of the first after a revision; -1 when that is too old to know."""
@@ -85,9 +85,9 @@ class Moves:
         if self._services.cache.cursor is None:
             return  # the first list: nobody has read anything yet
         if len(self._kept) == LENGTH:
-            self._first += 1
             self._floor = self._kept[0][0]
         self._kept.append((revision, worker))
+        self.end += 1
         self._wake()
 
     def begun(self) -> None:

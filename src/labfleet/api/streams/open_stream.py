@@ -23,6 +23,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 SEND_SECONDS = 30.0
 CHECK_SECONDS = 15.0
 """How long a token that another process revoked may go on reading (machine time)."""
+EARLY_SECONDS = 0.002
+"""A timer may ring so much before its instant."""
 LIMIT, RESERVE = 2000, 100
 """Streams of one process, and how many of them only operators and admins may open."""
 PER_TOKEN = 50
@@ -99,6 +101,21 @@ class OpenStreams:
 class OpenStream(ABC):
     """One client; `heartbeat` in machine seconds."""
 
+    __slots__ = (
+        "_beat_at",
+        "_beat_due",
+        "_check_at",
+        "_check_due",
+        "_ending",
+        "_gone",
+        "_heartbeat_seconds",
+        "_over",
+        "_send",
+        "_timer",
+        "_token",
+        "_waiting",
+    )
+
     def __init__(self, send: Send, token: HeldToken, *, heartbeat: float) -> None:
         self._send = send
         self._token = token
@@ -109,9 +126,10 @@ class OpenStream(ABC):
         self._beat_due = False
         self._check_due = False
         self._waiting: asyncio.Future[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._beat_timer = loop.call_later(heartbeat, self._beat)
-        self._check_timer = loop.call_later(CHECK_SECONDS, self._check)
+        now = asyncio.get_running_loop().time()
+        self._beat_at, self._check_at = now + heartbeat, now + CHECK_SECONDS
+        self._timer: asyncio.TimerHandle | None = None
+        self._arm()
 
     # --- what each stream overrides ------------------------------------------------------------
 
@@ -144,9 +162,8 @@ class OpenStream(ABC):
         self.wake()
 
     def close(self) -> None:
-        """Drop the timers."""
-        self._beat_timer.cancel()
-        self._check_timer.cancel()
+        """Drop the timer."""
+        self._disarm()
 
     async def begin(self) -> None:
         """Send what every client gets first."""
@@ -185,11 +202,14 @@ class OpenStream(ABC):
                 return
 
     def _interrupted(self) -> bool:
-        return self._ending or self._token.ended()
+        """Tell whether something came while frames were sent, when nobody could be woken."""
+        due = self._beat_due or self._check_due
+        return due or self._gone or self._ending or self._token.ended()
 
     async def _still_valid(self) -> bool:
         self._check_due = False
-        self._check_timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)
+        self._check_at = asyncio.get_running_loop().time() + CHECK_SECONDS
+        self._arm()
         try:
             await self._token.check()
         except errors.Denied:
@@ -200,16 +220,31 @@ class OpenStream(ABC):
 
     async def _heartbeat(self) -> None:
         self._beat_due = False
-        loop = asyncio.get_running_loop()
-        self._beat_timer = loop.call_later(self._heartbeat_seconds, self._beat)
+        self._beat_at = asyncio.get_running_loop().time() + self._heartbeat_seconds
+        self._arm()
         await self._write(self._alive())
 
-    def _beat(self) -> None:
-        self._beat_due = True
-        self.wake()
+    def _arm(self) -> None:
+        """Set the one timer to what is due next and is not due yet."""
+        ahead = [
+            at
+            for at, due in ((self._beat_at, self._beat_due), (self._check_at, self._check_due))
+            if not due
+        ]
+        self._disarm()
+        if ahead:
+            self._timer = asyncio.get_running_loop().call_at(min(ahead), self._tick)
 
-    def _check(self) -> None:
-        self._check_due = True
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        now = asyncio.get_running_loop().time() + EARLY_SECONDS
+        self._beat_due = self._beat_due or self._beat_at <= now
+        self._check_due = self._check_due or self._check_at <= now
+        self._arm()
         self.wake()
 
     async def _write(self, body: bytes) -> None:

@@ -137,7 +137,8 @@ class Ring:
         self._bytes = 0
         self._wakes: set[Callable[[], None]] = set()
         self._ready = asyncio.Event()
-        self.first = 0
+        # The indices of the oldest event and after the newest: plain values, each client asks.
+        self.first = self.end = 0
         self.head = stores.Cursor("", 0)
         self.horizon = 0
         self.generation = 0
@@ -147,11 +148,6 @@ class Ring:
         """Tell whether the ring follows the log."""
         return self._ready.is_set()
 
-    @property
-    def end(self) -> int:
-        """Return the index after the newest event."""
-        return self.first + len(self._entries)
-
     async def reset(self) -> stores.Cursor:
         """Begin at the log's end, with as much of its tail as one page holds (feed.Listener).
 
@@ -159,6 +155,7 @@ class Ring:
         """
         head = await self._log.head()
         self._entries.clear()
+        self.end = self.first
         self._seen.clear()
         self._bytes = 0
         self.generation += 1
@@ -177,6 +174,7 @@ class Ring:
     def event(self, event: stores.Event) -> None:
         """Take one event (feed.Listener)."""
         self._entries.append(self._entry(event))
+        self.end += 1
         self._bytes += len(event.doc)
         while len(self._entries) > self._length or self._bytes > self._limit:
             gone = self._entries.popleft()

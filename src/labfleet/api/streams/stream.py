@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from labfleet.api.streams.audience import Audience, Audiences
 from labfleet.api.streams.moves import Moves
 from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
-from labfleet.api.streams.ring import Entry, Filter, Message, Ring, frame
+from labfleet.api.streams.ring import Filter, Message, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS, by_word
@@ -29,7 +30,6 @@ from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
 
 HEARTBEAT_SECONDS = 15.0
-BATCH = 256
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
 
@@ -52,6 +52,7 @@ class Stream:
         self._streams = streams
         self.ring = ring
         self.moves = Moves(services, self.ring.wake)
+        self._audiences = Audiences(services, ring, self.moves)
 
     async def serve(
         self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
@@ -67,6 +68,10 @@ class Stream:
         await self._streams.serve(
             lambda: Client(self, self._services, wish, send, token), token, receive
         )
+
+    def audience(self, wanted: Filter) -> Audience:
+        """Return what all clients of one filter and one principal share."""
+        return self._audiences.of(wanted)
 
     def snapshot(self, wanted: Filter) -> list[Resource]:
         """Return what the client sees now, from the cache."""
@@ -90,6 +95,17 @@ class Stream:
 class Client(OpenStream):
     """One open stream: an index into the ring and nothing queued."""
 
+    __slots__ = (
+        "_audience",
+        "_generation",
+        "_index",
+        "_moved",
+        "_sent",
+        "_services",
+        "_stream",
+        "_wish",
+    )
+
     def __init__(
         self,
         stream: Stream,
@@ -102,6 +118,7 @@ class Client(OpenStream):
         self._stream = stream
         self._services = services
         self._wish = wish
+        self._audience = stream.audience(wish.filter)
         self._index = 0
         self._generation = stream.ring.generation
         self._sent = stream.at
@@ -141,22 +158,17 @@ class Client(OpenStream):
 
     async def _more(self) -> bool:
         ring = self._stream.ring
-        entries = None
-        if ring.generation == self._generation:
-            entries = ring.since(self._index, BATCH)
-        if entries is None:
-            await self._resync("SlowReader" if ring.generation == self._generation else "Expired")
+        lost = ring.generation != self._generation
+        if lost or self._index < ring.first:
+            await self._resync("Expired" if lost else "SlowReader")
             return True
-        if not entries:
+        if self._index == ring.end:
             return await self._more_moved()
-        self._index += len(entries)
-        who = self._wish.filter.principal
-        passing = [entry.frame(self._services, who) for entry in entries if self._passes(entry)]
-        last = entries[-1].event.revision
-        self._sent = stores.Cursor(ring.head.epoch, max(last, self._sent.revision))
-        if passing:
-            await self._write(b"".join(passing))
-        return True
+        batch = self._audience.batch(self._index, self._sent.revision)
+        self._index, self._sent = batch.end, batch.place
+        await self._write(batch.body)
+        level = self._index == ring.end and self._moved == self._stream.moves.end
+        return not level or ring.generation != self._generation
 
     async def _more_moved(self) -> bool:
         """Send again the sessions that are reached elsewhere now, once all events are sent."""
@@ -186,9 +198,6 @@ class Client(OpenStream):
             request_id="",
         )
         return frame(message.type, msgspec.json.encode(message))
-
-    def _passes(self, entry: Entry) -> bool:
-        return entry.event.revision > self._sent.revision and entry.passes(self._wish.filter)
 
     async def _resync(self, reason: str) -> None:
         said = msgspec.json.encode({"reason": reason, "snapshot": self._wish.snapshot})

@@ -377,12 +377,14 @@ def _wanted_nodes(worker: Worker) -> int | None:
 
 def _booked(context: Context, worker: Worker) -> Amounts:
     """Return the most that is reserved on the worker at any instant from now on."""
-    now = context.clock.now()
     held = [
         session.status.reservation
         for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         if session.status.reservation is not None
     ]
+    if not held:
+        return ledger.NOTHING
+    now = context.clock.now()
     return ledger.peak(ledger.settled(held, now), now, None)
 
 

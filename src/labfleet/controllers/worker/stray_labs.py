@@ -70,6 +70,9 @@ class StrayLabs:
         for session in self._context.cache.by(indices.SESSIONS_HERE, worker.key.path):
             if session.status.lab is not None and session.status.lab.id is not None:
                 labs.pop(session.status.lab.id, None)
+        if not labs:
+            self._known.pop(worker.key, None)
+            return ()
         known = self._known.setdefault(worker.key, _Known())
         for lab in worker.status.stray_labs.labs:  # found by an earlier process, perhaps
             known.markers.setdefault(lab.id, (lab.uid, -ANEW_SECONDS))

@@ -88,17 +88,18 @@ class SettingsReader:
 
     def now(self) -> FleetSettings:
         """Return the effective settings."""
-        stored = self.stored
+        stored = self._cache.at(KEY)
         revision = 0 if stored is None else stored.revision
         if revision != self._at:
-            self._now = effective(stored, self.environment)
+            self._now = effective(self.stored, self.environment)
             self._at = revision
         return self._now
 
     def paused(self, pool: Ref[Pool] | None = None) -> str | None:
         """Return why automatic actions (of a pool) are paused, or None when they are not."""
-        if self.now().automation.paused:
-            return _everything(self.now().automation).text
+        automation = self.now().automation
+        if automation.paused:
+            return _everything(automation).text
         found = self._cache.find(pool)
         if found is not None and found.spec.paused:
             return _one_pool(found).text

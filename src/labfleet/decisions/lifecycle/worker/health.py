@@ -69,7 +69,7 @@ def settled(
     return found if agree else None
 
 
-RENEWED_BY: dict[WorkerCondition, Callable[[Sample], bool]] = {
+RENEWED_BY: dict[str, Callable[[Sample], bool]] = {
     WorkerCondition.CML_HEALTHY: lambda each: each.health is not None or each.ready is False,
     WorkerCondition.TELEMETRY_COMPLETE: lambda _: True,
     WorkerCondition.MAINTENANCE_MODE: lambda each: each.maintenance is not None,
@@ -93,13 +93,16 @@ def let_lapse(draft: Draft) -> None:
     What keeps sessions away stays while the server answers otherwise: one part that fails must not
     open it. CloudWatch renews the load of a silent server.
     """
-    for name, told in RENEWED_BY.items():
-        before = _before(draft, name)
-        if before is None or before.status == "Unknown" or not _lapsed(draft, told):
+    samples = draft.seen.samples
+    newest = samples[-1] if samples else None
+    for before in draft.status.conditions:
+        told = RENEWED_BY.get(before.type)
+        if told is None or before.status == "Unknown" or (newest is not None and told(newest)):
             continue
-        if draft.seen.samples and phases.closing(before):
+        if not _lapsed(draft, told) or (samples and phases.closing(before)):
             continue
-        if name is WorkerCondition.CPU_HIGH and draft.seen.points and not draft.seen.samples:
+        name = WorkerCondition(before.type)  # type: ignore[call-arg]  # by its word alone
+        if name is WorkerCondition.CPU_HIGH and draft.seen.points and not samples:
             continue
         text = f"the last {TOLERATED_CHECKS} looks did not tell; {before.status} before that"
         draft.fact(name, "Unknown", WorkerReason.NOT_RENEWED, text)

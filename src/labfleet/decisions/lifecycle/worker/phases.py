@@ -225,7 +225,7 @@ QUARANTINE = frozenset(
 """Reasons of CmlHealthy False with which no node would start."""
 
 
-CLOSING: dict[WorkerCondition, tuple[Status, str]] = {
+CLOSING: dict[str, tuple[Status, str]] = {
     WorkerCondition.DUPLICATE_IDENTITY: ("True", "DuplicateIdentity"),
     WorkerCondition.MAINTENANCE_MODE: ("True", "MaintenanceMode"),
     WorkerCondition.DISK_ALMOST_FULL: ("True", "DiskAlmostFull"),
@@ -241,19 +241,26 @@ reason, of which only some close). The first of several is told."""
 
 def closing(fact: Condition) -> bool:
     """Tell whether this fact keeps new sessions away."""
-    status = next((told for name, (told, _) in CLOSING.items() if name == fact.type), None)
-    if fact.type == WorkerCondition.CML_HEALTHY and fact.reason not in QUARANTINE:
+    told = CLOSING.get(fact.type)
+    if told is None or fact.status != told[0]:
         return False
-    return fact.status == status
+    return fact.type != WorkerCondition.CML_HEALTHY or fact.reason in QUARANTINE
 
 
 def closed_by(facts: tuple[Condition, ...]) -> Condition | None:
     """Return the condition that closes a worker for new sessions; running ones continue."""
-    for name in CLOSING:
-        fact = conditions.find(facts, name)
-        if fact is not None and closing(fact):
-            return fact
-    return None
+    found = _closed_by(facts)
+    return found[0] if found else None
+
+
+def _closed_by(facts: tuple[Condition, ...]) -> list[Condition]:
+    """Return all conditions that close a worker, in the order of `CLOSING`."""
+    # Most close nothing, and every look asks: one pass instead of one for each that might.
+    found = [each for each in facts if each.type in CLOSING and closing(each)]
+    if len(found) > 1:
+        order = list(CLOSING)
+        found.sort(key=lambda each: order.index(each.type))
+    return found
 
 
 class Closure(NamedTuple):
@@ -303,11 +310,11 @@ def sick(worker: Worker) -> Closure | None:
         return Closure("Unreachable", "CML does not answer")
     if fact is None:
         return None
-    word = next(word for name, (_, word) in CLOSING.items() if name == fact.type)
+    word = CLOSING[fact.type][1]
     return Closure(word or fact.reason, f"{fact.type}: {fact.message or fact.reason}")
 
 
-_BROKEN = {
+_BROKEN: dict[str, str] = {
     WorkerCondition.CML_HEALTHY: "CML starts nothing",
     WorkerCondition.INSTANCE_CHECKS_PASSED: "its machine is ill",
     WorkerCondition.CML_READY: "CML does not answer",
@@ -323,10 +330,9 @@ def unfit(worker: Worker) -> str:
     """
     if worker.status.phase not in HOSTING:
         return ""
-    for name in CLOSING:
-        fact = conditions.find(worker.status.conditions, name)
-        if name in _BROKEN and fact is not None and closing(fact):
-            return f"{_BROKEN[name]}: {fact.message or fact.reason}"
+    for fact in _closed_by(worker.status.conditions):
+        if fact.type in _BROKEN:
+            return f"{_BROKEN[fact.type]}: {fact.message or fact.reason}"
     return ""
 
 
