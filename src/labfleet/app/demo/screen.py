@@ -8,10 +8,12 @@ from collections import Counter
 from typing import Any, TextIO
 
 from labfleet.app.demo.play import Scene
+from labfleet.app.demo.runs import learned_from
 from labfleet.kernel.quantity import count
+from labfleet.resources.simulation import FAMILY_PARAMETER
 
 LINE_SECONDS = 5.0
-ROWS = 24
+ROWS, RUNS = 24, 6
 NAMED, CAUSES = 3, 8
 """How many names of a cause, and how many causes, the last words name."""
 _MARKS = {
@@ -60,10 +62,17 @@ class Screen:
             f"{made} made, {result['workers_terminated']} ended"
         )
         self.say(
+            f"{count(result['simulations_approved'], 'run')} admitted "
+            f"({result['simulations_learned']} by learned cost, "
+            f"{result['simulations_queued']} from the queue), "
+            f"{result['simulations_denied']} denied, {result['simulations_crashed']} crashed"
+        )
+        self.say(
             f"left over: {count(result['instances_left'], 'instance')}, "
             f"{count(result['licences_left'], 'licence')}, "
-            f"{count(result['labs_left'], 'lab')}, {count(result['ports_left'], 'port')}; "
-            f"{count(result['invariant_violations'], 'invariant violation')}"
+            f"{count(result['labs_left'], 'lab')}, {count(result['ports_left'], 'port')}, "
+            f"{count(result['pods_left'], 'pod')}; "
+            f"{count(result['invariant_violations'], 'violation')}"
         )
         self.say(
             f"{count(round(result['simulated_s'] / 60), 'simulated minute')} in "
@@ -84,9 +93,11 @@ class Screen:
 
     def _line(self, scene: Scene) -> None:
         now = time.monotonic()
-        words = f"{scene.act}: {_counts('workers', scene.workers)}; " + _counts(
-            "sessions", scene.sessions
-        )
+        words = "; ".join((
+            f"{scene.act}: {_counts('workers', scene.workers)}",
+            _counts("sessions", scene.sessions),
+            _counts("runs", scene.simulations),
+        ))  # fmt: skip
         if words != self._last and (scene.act not in self._last or now - self._said > LINE_SECONDS):
             self._last, self._said = words, now
             self._stream.write(words + "\n")
@@ -132,6 +143,10 @@ def _picture(scene: Scene) -> list[str]:
     lines = [f"Labfleet demo — {scene.act}{killed}", scene.url, ""]
     lines.append(_counts("workers", scene.workers))
     lines += [_row(each, each["status"].get("message") or "") for each in scene.workers[:8]]
+    lines += ["", _counts("simulations", scene.simulations)]
+    # Before the sessions, of which a small terminal shows as many as fit.
+    going = [each for each in scene.simulations if each["status"]["phase"] != "COMPLETED"]
+    lines += [_row(each, run_words(each)) for each in going[-RUNS:]]
     lines += ["", _counts("sessions", scene.sessions)]
     busy = [each for each in scene.sessions if each["status"]["phase"] != "COMPLETED"]
     for each in (busy or scene.sessions)[:ROWS]:
@@ -139,8 +154,23 @@ def _picture(scene: Scene) -> list[str]:
         lines.append(_row(each, f"{where:<14} {each['status'].get('message') or ''}"))
     if len(busy) > ROWS:
         lines.append(f"  … and {len(busy) - ROWS} more")
-    lines += ["", _counts("simulations", scene.simulations)]
     return lines
+
+
+def run_words(run: dict[str, Any]) -> str:
+    """Return what is to be said of a run in a few words: its family, and by what it was judged."""
+    status, spec = run["status"], run["spec"]
+    decision = status.get("decision") or {}
+    whose = str((spec.get("params") or {}).get(FAMILY_PARAMETER) or spec.get("owner") or "")
+    if status["phase"] == "DENIED":
+        return f"{whose}: {decision.get('message', '')}"
+    if status["phase"] == "FAILED":
+        return f"{whose}: {status.get('note') or 'failed'}"
+    if status["phase"] == "QUEUED":
+        return f"{whose}: waits for room"
+    if learned_from(run):
+        return f"{whose}: learned cost"
+    return f"{whose}: {'declared' if spec.get('cost') else 'default'} cost"
 
 
 def _row(each: dict[str, Any], words: str) -> str:
