@@ -6,6 +6,7 @@ them says nothing any more after its start: its pods alone tell that its run has
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ LENGTH, REAL = 600, 5.0
 """Fleet seconds that the first runs last, and the real ones that they last at least: only what is
 looked at a few times is measured."""
 TRIES = 5
-"""So many runs of the first one's family are asked for until one is judged by what was learned."""
+"""So often a run is asked for that shall be judged by what was learned, or shall wait."""
 REST = 5
 """Steps until a part that was denied is asked again: what lacks room, or found no measurement."""
 FAMILY = "waku"
@@ -56,18 +57,26 @@ def family(length: int) -> RunPart:
     return RunPart("family", body, PodPlan(count=6, cpu_milli=500, seconds=length))
 
 
+def pair(length: int) -> list[RunPart]:
+    """Return two runs of declared cost: of 19.2 CPUs that may be used, the second waits."""
+    mesh = {"params": {"chart": "mesh"}, "cost": {"cpu": 10, "memory": "10Gi"}}
+    body = {**mesh, "durationSeconds": 4 * length}
+    return [
+        RunPart("room", body, PodPlan(4, 2500, length * 4 // 3)),
+        RunPart("queue", {**body, "queue": True}, PodPlan(4, 2500, length // 2)),
+    ]
+
+
 def opening(length: int) -> list[RunPart]:
-    """Return what is asked at first, of a cluster of 24 CPUs of which 19.2 may be used."""
-    lasting = {"durationSeconds": 4 * length}
-    mesh = {"params": {"chart": "mesh"}, "cost": {"cpu": 10, "memory": "10Gi"}, **lasting}
-    crashing = {"params": {"chart": "nimlibp2p", "number_of_peers": 1}, **lasting}
+    """Return what is asked at first, of a cluster of 24 CPUs."""
+    peers = {"params": {"chart": "nimlibp2p", "number_of_peers": 1}, "durationSeconds": 4 * length}
     large = {"params": {"chart": FAMILY, "nodecount": 3000}}
+    crash = PodPlan(1, 500, length // 3, fails=True)
     return [
         family(length),
         RunPart("large", large, None),
-        RunPart("crash", crashing, PodPlan(1, 500, length // 3, fails=True), silent=True),
-        RunPart("room", mesh, PodPlan(4, 2500, length * 4 // 3)),
-        RunPart("queue", {**mesh, "queue": True}, PodPlan(4, 2500, length // 2)),
+        RunPart("crash", peers, crash, silent=True),
+        *pair(length),
     ]
 
 
@@ -115,7 +124,7 @@ class RunScript:
     _waiting: list[RunPart] = field(default_factory=list)
     _own: dict[str, _Own] = field(default_factory=dict)
     _asked: int = 0
-    _tries: int = 0
+    _tries: Counter[str] = field(default_factory=Counter)
     _rest: int = 0
 
     def __post_init__(self) -> None:
@@ -168,6 +177,9 @@ class RunScript:
             return NEVER_FITS in told["reasons"]
         if part.pods is not None:
             self._own[str(told["simulation_id"])] = _Own(part, part.pods)
+        if part.name == "queue" and told["decision"] != "queued" and self._may_try(part):
+            # The server was down for so long that nothing was there to wait for.
+            self._waiting += pair(self.length)
         return True
 
     def _follow(self, run: Mapping[str, Any], own: _Own, ends: Mapping[str, str]) -> None:
@@ -184,14 +196,13 @@ class RunScript:
         elif status["phase"] not in LIVE:
             self.pods.remove(name)
             del self._own[name]
-            if own.part.name == "family":
-                self._next_of_family(run)
+            if own.part.name == "family" and not learned_from(run) and self._may_try(own.part):
+                self.again()
 
-    def _next_of_family(self, run: Mapping[str, Any]) -> None:
-        """Ask for one more run of the family unless this one was judged by what was learned."""
-        self._tries += 1
-        if not learned_from(run) and self._tries < TRIES:
-            self.again()
+    def _may_try(self, part: RunPart) -> bool:
+        """Tell whether a run that did not show what it shall is asked for once more."""
+        self._tries[part.name] += 1
+        return self._tries[part.name] < TRIES
 
 
 def learned_from(run: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from collections import Counter
 from typing import Any, TextIO
 
 from labfleet.app.demo.play import Scene
-from labfleet.app.demo.runs import learned_from
+from labfleet.app.demo.runs import LIVE, learned_from
+from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.kernel.quantity import count
 from labfleet.resources.simulation import FAMILY_PARAMETER
 
@@ -18,7 +19,7 @@ NAMED, CAUSES = 3, 8
 """How many names of a cause, and how many causes, the last words name."""
 _MARKS = {
     "READY": "●", "ACTIVE": "●", "RUNNING": "●", "COMPLETED": "✓", "TERMINATED": "·",
-    "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗",
+    "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗", "DENIED": "✗",
 }  # fmt: skip
 
 
@@ -145,8 +146,9 @@ def _picture(scene: Scene) -> list[str]:
     lines += [_row(each, each["status"].get("message") or "") for each in scene.workers[:8]]
     lines += ["", _counts("simulations", scene.simulations)]
     # Before the sessions, of which a small terminal shows as many as fit.
-    going = [each for each in scene.simulations if each["status"]["phase"] != "COMPLETED"]
-    lines += [_row(each, run_words(each)) for each in going[-RUNS:]]
+    shown = [each for each in scene.simulations if each["status"]["phase"] != "COMPLETED"]
+    shown.sort(key=lambda each: each["status"]["phase"] not in LIVE)
+    lines += [_row(each, run_words(each)) for each in shown[:RUNS]]
     lines += ["", _counts("sessions", scene.sessions)]
     busy = [each for each in scene.sessions if each["status"]["phase"] != "COMPLETED"]
     for each in (busy or scene.sessions)[:ROWS]:
@@ -160,17 +162,19 @@ def _picture(scene: Scene) -> list[str]:
 def run_words(run: dict[str, Any]) -> str:
     """Return what is to be said of a run in a few words: its family, and by what it was judged."""
     status, spec = run["status"], run["spec"]
-    decision = status.get("decision") or {}
+    phase, decision = status["phase"], status.get("decision") or {}
     whose = str((spec.get("params") or {}).get(FAMILY_PARAMETER) or spec.get("owner") or "")
-    if status["phase"] == "DENIED":
-        return f"{whose}: {decision.get('message', '')}"
-    if status["phase"] == "FAILED":
-        return f"{whose}: {status.get('note') or 'failed'}"
-    if status["phase"] == "QUEUED":
-        return f"{whose}: waits for room"
-    if learned_from(run):
-        return f"{whose}: learned cost"
-    return f"{whose}: {'declared' if spec.get('cost') else 'default'} cost"
+    if phase == "DENIED":
+        said = "too large" if decision.get("reason") == NEVER_FITS else "denied"
+    elif phase == "FAILED":
+        said = "failed" if status.get("reported") else "its pods failed"
+    elif spec.get("queue"):
+        said = "waits for room" if phase == "QUEUED" else "was queued"
+    elif learned_from(run):
+        said = "learned cost"
+    else:
+        said = "declared cost" if spec.get("cost") else "default cost"
+    return f"{whose}: {said}"
 
 
 def _row(each: dict[str, Any], words: str) -> str:
