@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,10 @@ from labfleet.app.demo.play import Scene, Stuck
 
 URL = "http://127.0.0.1:12345"
 README = Path(__file__).parents[2] / "README.md"
+RUNS = (
+    "simulations_approved", "simulations_learned", "simulations_denied", "simulations_queued",
+    "simulations_crashed", "pods_left",
+)  # fmt: skip
 
 
 def test_the_address_has_a_line_of_its_own() -> None:
@@ -40,7 +45,7 @@ def test_sessions_of_visitors_are_no_fault_of_the_demo() -> None:
         ("sessions_completed", "sessions_requested", "sessions_refused", "sessions_failed",
          "sessions_cancelled",
          "workers_provisioned", "workers_terminated", "instances_left", "licences_left", "labs_left",
-         "ports_left", "invariant_violations", "simulated_s", "wall_s"), 0
+         "ports_left", "invariant_violations", "simulated_s", "wall_s", *RUNS), 0
     )  # fmt: skip
     theirs = {f"exam-{number}": "no room" for number in range(120)}
     screen.Screen(quiet=False, stream=shown).result(
@@ -48,7 +53,7 @@ def test_sessions_of_visitors_are_no_fault_of_the_demo() -> None:
          "sessions_of_visitors": 200, "failures_of_visitors": theirs}
     )  # fmt: skip
     assert "besides 200 that you asked for" in shown.getvalue()
-    assert len(shown.getvalue().splitlines()) < 8
+    assert len(shown.getvalue().splitlines()) < 9
 
 
 def test_ten_hours_fit_and_two_days_are_told_plainly(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,18 +72,67 @@ def test_the_readmes_sample_is_what_80_columns_show() -> None:
     shown = block.split("\n")
     scene = Scene(act=shown[0].removeprefix("Labfleet demo — "), url=shown[1])
     for line in shown:
-        if line.startswith("  "):
-            _, name, phase, words = line.split(None, 3)
-            where, _, message = words.partition(" ")
-            session = phase != "ACTIVE"
-            status = {"phase": phase, "worker": where,
-                      "message": message.lstrip() if session else words}  # fmt: skip
-            row = {"metadata": {"name": name}, "status": status}
-            (scene.sessions if session else scene.workers).append(row)
-    scene.simulations = [{"status": {"phase": each}} for each in ["COMPLETED"] * 4 + ["DENIED"]]
+        if found := re.search(r"simulations .*?(\d+) COMPLETED", line):
+            scene.simulations = [_run("", "COMPLETED", "x: default cost")] * int(found[1])
+        if not line.startswith("  "):
+            continue
+        _, name, phase, words = line.split(None, 3)
+        if name.startswith("sim-"):
+            scene.simulations.append(_run(name, phase, words))
+            continue
+        where, _, message = words.partition(" ")
+        session = phase != "ACTIVE"
+        status = {"phase": phase, "worker": where,
+                  "message": message.lstrip() if session else words}  # fmt: skip
+        row = {"metadata": {"name": name}, "status": status}
+        (scene.sessions if session else scene.workers).append(row)
     # private _picture: as above
     assert screen.fitted(screen._picture(scene), 79, 40) == shown
     assert not re.search(r"\b1 sessions", block)
+
+
+def _run(name: str, phase: str, words: str) -> dict[str, Any]:
+    """A run of which these words are said."""
+    family, said = words.split(": ")
+    spec: dict[str, Any] = {"params": {"chart": family}}
+    status: dict[str, Any] = {"phase": phase}
+    if said in {"waits for room", "was queued"}:
+        spec |= {"queue": "default", "cost": {"cpuMilli": 1000}}
+    elif said == "declared cost":
+        spec["cost"] = {"cpuMilli": 1000}
+    elif said == "learned cost":
+        forecast = {"resource": "cpu_milli", "evidence": "exact", "runs": ["sim-a"]}
+        status["prediction"] = {"forecasts": [forecast]}
+    elif said == "too large":
+        status["decision"] = {"reason": "NeverFits"}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def test_a_run_is_told_by_what_it_was_judged_in_few_words() -> None:
+    """Where its cost came from, whether it waits or waited, and how it ended; within 80 columns."""
+    told = [
+        ("QUEUED", "mesh: waits for room"), ("RUNNING", "mesh: was queued"),
+        ("RUNNING", "mesh: declared cost"), ("APPROVED", "waku: default cost"),
+        ("RUNNING", "waku: learned cost"), ("FAILED", "nimlibp2p: its pods failed"),
+        ("DENIED", "waku: too large"),
+    ]  # fmt: skip
+    runs = [_run(f"sim-{'0' * 20}", phase, words) for phase, words in told]
+    assert [screen.run_words(each) for each in runs] == [words for _, words in told]
+    reported = {**runs[5], "status": {"phase": "FAILED", "reported": True}}
+    assert screen.run_words(reported) == "nimlibp2p: failed"
+    scene = Scene(simulations=[{**each, "spec": {**each["spec"]}} for each in runs])
+    # private _picture: as above
+    assert max(map(len, screen._picture(scene))) < 80
+
+
+def test_live_runs_are_shown_before_those_that_are_over() -> None:
+    """Where more are to be shown than fit, what runs and waits is not cut off."""
+    over = [_run(f"sim-{number}", "FAILED", "x: its pods failed") for number in range(9)]
+    scene = Scene(simulations=[*over, _run("sim-live", "RUNNING", "x: learned cost")])
+    # private _picture: as above
+    rows = [line for line in screen._picture(scene) if line.startswith("  ")]
+    assert len(rows) == screen.RUNS
+    assert "sim-live" in rows[0]
 
 
 @pytest.mark.parametrize("flag", ["--help"])
@@ -105,7 +159,7 @@ def test_the_end_counts_every_session() -> None:
             "sessions_cancelled": 6, "sessions_requested": 221}  # fmt: skip
     rest = dict.fromkeys(
         ("workers_provisioned", "workers_terminated", "instances_left", "licences_left",
-         "labs_left", "ports_left", "invariant_violations", "simulated_s", "wall_s"), 0
+         "labs_left", "ports_left", "invariant_violations", "simulated_s", "wall_s", *RUNS), 0
     )  # fmt: skip
     screen.Screen(quiet=False, stream=shown).result(
         {**ends, **rest, "ok": True, "refusals": {}, "failures": {}, "violations": []}

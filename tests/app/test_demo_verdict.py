@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from labfleet.app.demo import command, verdict
+from labfleet.app.demo.run_counts import RunCounts
 from labfleet.interfaces.store import Event, EventType
-from labfleet.resources import kinds
+from labfleet.resources import conditions, kinds
+from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
+from labfleet.resources.conditions import Condition
+from labfleet.resources.decision import Decision
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
+from labfleet.resources.prediction import Evidence, Forecast, Prediction
+from labfleet.resources.simulation import (
+    Cost,
+    Simulation,
+    SimulationPhase,
+    SimulationSpec,
+    SimulationStatus,
+)
 from labfleet.resources.worker import Origin, Worker, WorkerPhase, WorkerSpec, WorkerStatus
 
 AT = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
@@ -17,7 +32,8 @@ GOOD = {
     "port_conflicts": 0, "invariant_violations": 0, "volumes_left": 0,
     "sessions_requested": 3, "sessions_completed": 2, "sessions_refused": 1,
     "sessions_cancelled": 0, "workers_provisioned": 1, "workers_terminated": 1,
-    "simulations_approved": 1,
+    "simulations_approved": 5, "simulations_learned": 1, "simulations_denied": 1,
+    "simulations_queued": 1, "simulations_crashed": 1, "simulations_played": True, "pods_left": 0,
 }  # fmt: skip
 
 
@@ -75,3 +91,91 @@ def test_an_end_before_the_first_worker_is_good() -> None:
     assert command._good(early)
     assert not command._good(GOOD | {"workers_terminated": 0})
     assert not command._good(GOOD | {"workers_provisioned": 0, "workers_terminated": 0})
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["simulations_approved", "simulations_learned", "simulations_denied", "simulations_queued",
+     "simulations_crashed"],
+)  # fmt: skip
+def test_each_kind_of_run_is_demanded_once_all_were_played(missing: str) -> None:
+    """A demo without one of them is not good, unless somebody interrupted it before."""
+    # private _good: as above
+    assert not command._good(GOOD | {missing: 0})
+    assert command._good(GOOD | {missing: 0, "simulations_played": False})
+
+
+def test_a_pod_that_is_left_is_not_good() -> None:
+    """Neither at the end of the whole play nor after an interrupt."""
+    # private _good: as above
+    for played in (True, False):
+        assert not command._good(GOOD | {"pods_left": 1, "simulations_played": played})
+
+
+# --- runs ------------------------------------------------------------------------------------
+
+
+def _run(name: str, phase: SimulationPhase, *, chart: str = "waku", **status: Any) -> Simulation:
+    spec = SimulationSpec(params={"chart": chart}, cost=status.pop("cost", None))
+    return Simulation(
+        metadata=Metadata(name=name, uid=f"u-{name}"),
+        spec=spec,
+        status=SimulationStatus(phase=phase, **status),
+    )
+
+
+def _learned(*runs: str) -> Prediction:
+    forecast = Forecast(
+        resource="cpu_milli", expected=1, bound=2, coverage=0.95, evidence=Evidence.EXACT, runs=runs
+    )
+    return Prediction(family="waku", forecasts=(forecast,))
+
+
+def test_learned_is_a_run_whose_evidence_names_runs_of_its_family() -> None:
+    """Neither one that rests on another family's run, nor one whose caller stated its CPU."""
+    seen = RunCounts()
+    seen.take(_run("a", SimulationPhase.APPROVED))
+    seen.take(_run("x", SimulationPhase.RUNNING, chart="mesh"))
+    seen.take(_run("b", SimulationPhase.RUNNING, prediction=_learned("a")))
+    seen.take(_run("c", SimulationPhase.RUNNING, prediction=_learned("a", "x")))
+    stated = Cost(cpu_milli=10)
+    seen.take(_run("d", SimulationPhase.RUNNING, prediction=_learned("a"), cost=stated))
+    seen.take(_run("e", SimulationPhase.QUEUED, prediction=_learned("a")))
+    assert seen.learned == {"b"}
+    assert seen.admitted == {"a", "b", "c", "d", "x"}
+
+
+def test_queued_is_a_run_that_waited_and_then_ran() -> None:
+    """One that waits, or was approved and never taken up, has not started."""
+    seen = RunCounts()
+    for name, phases in {"a": "QUEUED", "b": "QUEUED APPROVED", "c": "QUEUED APPROVED RUNNING",
+                         "d": "RUNNING"}.items():  # fmt: skip
+        for phase in phases.split():
+            seen.take(_run(name, SimulationPhase(phase)))
+    assert seen.queued == {"c"}
+
+
+def test_crashed_is_a_run_that_its_pods_ended() -> None:
+    """Not one whose caller reports a failure, nor one whose pods were only taken away."""
+
+    def pods(reason: PodsReason) -> tuple[Condition, ...]:
+        return conditions.put((), SimulationCondition.PODS_LIVE, "False", reason, now=AT)
+
+    seen, failed = RunCounts(), SimulationPhase.FAILED
+    seen.take(_run("a", failed, conditions=pods(PodsReason.FAILED)))
+    seen.take(_run("b", failed, conditions=pods(PodsReason.FAILED), reported=True))
+    seen.take(_run("c", failed, conditions=pods(PodsReason.GONE)))
+    seen.take(_run("d", failed))
+    assert seen.crashed == {"a"}
+
+
+def test_runs_of_visitors_are_not_counted() -> None:
+    """Each is counted once, and by its name, however many events tell of it."""
+    seen = RunCounts()
+    never = Decision(outcome="denied", reason="NeverFits", message="too large", at=AT)
+    for _ in range(3):
+        seen.take(_run("ours", SimulationPhase.RUNNING))
+        seen.take(_run("theirs", SimulationPhase.RUNNING))
+        seen.take(_run("large", SimulationPhase.DENIED, decision=never))
+    found = seen.of({"ours", "large"})
+    assert (found["simulations_approved"], found["simulations_denied"]) == (1, 1)

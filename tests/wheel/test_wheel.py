@@ -186,3 +186,8 @@ def test_the_demo_runs_from_the_wheel(with_simulators: Installed) -> None:
     assert told["sessions_completed"] + told["sessions_refused"] == told["sessions_requested"] > 0
     assert told["workers_provisioned"] == told["workers_terminated"] > 0
     assert told["instances_left"] == told["licences_left"] == told["invariant_violations"] == 0
+    assert (told["simulations_learned"], told["simulations_crashed"], told["pods_left"]) == (
+        1,
+        1,
+        0,
+    )

@@ -27,7 +27,7 @@ class SystemClock:
     """Fleet time from the host's clock: epoch + (real - epoch) x rate.
 
     `epoch` is a Unix instant at which fleet time and real time are the same; with rate 1 they
-    always are. The two simulators take the same two numbers and so share the time.
+    always are. The simulators of EC2 and CML take the same two numbers and so share the time.
 
     Real time is the host's wall clock while that agrees with the clock since its start
     (`decisions.clock_trust`); a jump is not followed until people confirm it.

@@ -1,4 +1,4 @@
-"""The demo: the real product over real sockets against the two simulators, in one command.
+"""The demo: the real product over real sockets against the three simulators, in one command.
 
 It works from outside: it starts the programs, uses the API like any client, and at the end reads
 the event log and the simulators' own records. Start at `command`.

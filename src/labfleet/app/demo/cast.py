@@ -1,4 +1,4 @@
-"""What the demo asks for: a template, a pool, definitions, sessions, and a script of runs."""
+"""What the demo asks for: a template, a pool, a cluster, definitions and sessions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from labfleet.kernel import errors, ids
 from labfleet.resources import topology as topologies
 
 LIMIT = 4 * 2**20
+KUBECONFIG = "kubeconfig"
+"""The file in the demo's secrets folder by which its cluster is reached."""
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -22,9 +24,9 @@ class Cast:
     template: dict[str, Any]
     pool: dict[str, Any]
     cluster: dict[str, Any]
+    settings: dict[str, Any]
     definitions: list[dict[str, Any]]
     sessions: list[dict[str, Any]]
-    simulations: list[dict[str, Any]]
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
@@ -86,10 +88,27 @@ def pool(*, maximum: int) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def cluster() -> dict[str, Any]:
-    """Return a cluster of fixed size for the simulations."""
-    capacity = {"cpu": 64, "memory": "256Gi", "network": 1000}
-    return _object("Cluster", "default", {"capacity": capacity})
+def cluster(*, speed: float) -> dict[str, Any]:
+    """Return the cluster for the simulations: what it has and uses is seen, not stated."""
+    spec = {
+        "kubernetes": {"kubeconfig": {"file": KUBECONFIG}},
+        "metrics": [{"name": "metrics-server", "kind": "kubernetes"}],
+        # Fleet time: where this machine is busy for a while, figures are not old yet.
+        "safeAfterSeconds": min(3600, max(120, round(30 * speed))),
+    }
+    return _object("Cluster", "default", spec)
+
+
+def settings(*, speed: float) -> dict[str, Any]:
+    """Return what holds in the whole fleet: a crash is told soon, an approval kept for a while.
+
+    Both are for callers who are as slow as real programs on a clock that is fast.
+    """
+    admission = {
+        "graceSeconds": min(86_400, max(60, round(2 * speed))),
+        "takeUpSeconds": min(86_400, max(300, round(60 * speed))),
+    }
+    return _object("Settings", "fleet", {"admission": admission})
 
 
 def _lab(title: str, nodes: list[tuple[str, str, list[str]]]) -> str:
@@ -193,22 +212,9 @@ def session(name: str, definition_name: str, owner: str) -> dict[str, Any]:
     )
 
 
-def simulations() -> list[dict[str, Any]]:
-    """Return the run script: what a simulation runner asks, one after the other."""
-    return [
-        {
-            "cluster": "default",
-            "params": {"chart": "waku", "nodecount": nodes},
-            "cost": {"cpu": nodes * 0.18, "memory": f"{nodes * 52}Mi", "network": nodes * 0.5},
-            "durationSeconds": 1200,
-        }
-        for nodes in (50, 100, 100, 200, 50)
-    ]
-
-
 def compose(
-    labs: dict[str, str], *, copies: int, minutes: int, maximum: int, cml_port: int, region: str,
-    subnets: list[str], unreadable: dict[str, str],
+    labs: dict[str, str], *, copies: int, minutes: int, maximum: int, speed: float,
+    cml_port: int, region: str, subnets: list[str], unreadable: dict[str, str],
 ) -> Cast:  # fmt: skip
     """Return the whole cast: one session for each lab, or `copies` of each."""
     definitions = [definition(name, text, minutes=minutes) for name, text in labs.items()]
@@ -220,9 +226,9 @@ def compose(
     return Cast(
         template=template(cml_port=cml_port, region=region, subnets=subnets),
         pool=pool(maximum=maximum),
-        cluster=cluster(),
+        cluster=cluster(speed=speed),
+        settings=settings(speed=speed),
         definitions=definitions,
         sessions=sessions,
-        simulations=simulations(),
         unreadable=unreadable,
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from labfleet.app.demo import verdict
 from labfleet.app.demo.play import DemoPlan, Play, Stuck, read_json
+from labfleet.app.demo.pods import ClusterLost
 from labfleet.app.demo.processes import NotStarted
 from labfleet.app.demo.screen import Screen
 from labfleet.app.settings import Settings
@@ -35,7 +36,7 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     """Return the parsed options."""
     parser = argparse.ArgumentParser(
         prog="labfleet demo",
-        description="Run the main job on this machine against the CML and AWS simulators.",
+        description="Run the main job on this machine against the simulators.",
         epilog=examples.lines("demo"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -137,7 +138,7 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
     except KeyboardInterrupt:
         screen.say("interrupted; everything of the demo is stopped")
         return 130
-    except (NotStarted, Stuck, exits.Failure) as problem:
+    except (NotStarted, Stuck, ClusterLost, exits.Failure) as problem:
         screen.say(f"the demo failed: {problem}")
         # A temporary folder is gone before anybody could look into it.
         kept = f"logs: {folder}" if chosen.data else "logs are not kept; --data DIR keeps them"
@@ -154,10 +155,11 @@ def _run(chosen: argparse.Namespace, folder: Path) -> int:
 
 def _explain(play: Play, screen: Screen, folder: Path) -> None:
     """Say what did not end, and show the last lines of the server's log."""
-    for each in (*play.scene.sessions, *play.scene.workers):
+    for each in (*play.scene.sessions, *play.scene.workers, *play.scene.simulations):
         status = each["status"]
         if status["phase"] not in {"COMPLETED", "TERMINATED"}:
-            screen.say(f"  {each['metadata']['name']}: {status['phase']} {status['message']}")
+            why = status.get("message") or (status.get("decision") or {}).get("message", "")
+            screen.say(f"  {each['metadata']['name']}: {status['phase']} {why}")
     log = folder / "server.log"
     if log.exists():
         screen.say(log.read_text(errors="replace")[-2000:])
@@ -166,6 +168,7 @@ def _explain(play: Play, screen: Screen, folder: Path) -> None:
 def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, Any]:
     """Stop the server in order, read the simulators' records, and judge."""
     left, wrong = verdict.books(read_json, play.aws_url, play.cml_url)
+    pods = play.pods.left()
     play.stage.server.stop()
     seen = asyncio.run(_replayed(folder, play.plan.store))
     # What visitors asked for is theirs: it is told, and no fault of the demo.
@@ -187,14 +190,15 @@ def _result(play: Play, folder: Path, begun: float, speed: float) -> dict[str, A
         "sessions_failed": failed,
         "sessions_cancelled": cancelled,
         "sessions_refused": len(refused) + len(play.invalid),
-        "simulations_approved": play.approved,
-        "simulations_denied": play.denied,
+        **seen.runs.of(play.runs.names),
+        "simulations_played": play.played,
         "workers_provisioned": len(seen.provisioned),
         "workers_terminated": len(seen.terminated & seen.provisioned),
         "instances_left": left["instances_left"],
         "licences_left": left["licences_left"],
         "labs_left": left["labs_left"],
         "ports_left": left["ports_open"],
+        "pods_left": pods,
         "port_conflicts": left["port_conflicts"],
         "invariant_violations": len(wrong),
         "wall_s": round(time.monotonic() - begun, 1),
@@ -231,7 +235,11 @@ def _good(result: dict[str, Any]) -> bool:
     """Tell whether all of it is as it must be."""
     zero = (
         "sessions_failed", "instances_left", "licences_left", "labs_left", "ports_left",
-        "port_conflicts", "invariant_violations", "volumes_left",
+        "port_conflicts", "invariant_violations", "volumes_left", "pods_left",
+    )  # fmt: skip
+    runs = (
+        "simulations_approved", "simulations_learned", "simulations_denied", "simulations_queued",
+        "simulations_crashed",
     )  # fmt: skip
     ends = ("sessions_completed", "sessions_refused", "sessions_cancelled")
     counted = sum(result[key] for key in ends)
@@ -241,7 +249,8 @@ def _good(result: dict[str, Any]) -> bool:
         and result["sessions_completed"] + result["sessions_cancelled"] > 0
         and result["workers_provisioned"] == result["workers_terminated"]
         and (result["workers_provisioned"] > 0 or result["sessions_completed"] == 0)
-        and result["simulations_approved"] > 0
+        # Who interrupts the demo early sees no more of the runs than were played by then.
+        and (not result["simulations_played"] or all(result[key] > 0 for key in runs))
     )
 
 

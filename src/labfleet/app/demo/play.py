@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from labfleet.app.demo import cast as casts
+from labfleet.app.demo.pods import Pods
 from labfleet.app.demo.processes import Child, Ports, Stage
+from labfleet.app.demo.runs import LIVE, RunScript, length_at
 from labfleet.cli.kit import exits
 from labfleet.cli.kit.client import Client
 from labfleet.cli.kit.environment import CommandEnvironment
@@ -21,6 +23,8 @@ from labfleet.cli.kit.settings import Settings
 
 TERMINAL = frozenset({"COMPLETED", "EXPIRED", "FAILED", "CANCELLED"})
 TICK = 0.4
+SECRETS = "secrets"
+"""The folder of the files that clusters may name."""
 LIVELY = 9
 
 
@@ -73,12 +77,14 @@ class Play:
         self.epoch = time.time()
         self.aws_url = ""
         self.cml_url = ""
-        self.approved = 0
-        self.denied = 0
         self.invalid: dict[str, str] = {}
         self.stage = self._stage()
         self.client: Client | None = None
+        self._pods: Pods | None = None
+        self._runs: RunScript | None = None
         self.requested = 0
+        self.played = False
+        """Whether the script of runs came to its end."""
         self.own: set[str] = set()
         """Names of the sessions that the demo itself asked for."""
         self._asked: list[dict[str, Any]] = []
@@ -99,6 +105,11 @@ class Play:
             environment={"CML_SIMULATOR_PASSWORD": password},
         )
         aws = Child("aws-simulator", ["--port", "0", *clock], folder / "aws-simulator.log")
+        kubernetes = Child(
+            "kubernetes-simulator",
+            ["--port", "0", "--speed", repr(plan.speed), "--kubeconfig", str(self._kubeconfig)],
+            folder / "kubernetes-simulator.log",
+        )
         server = Child(
             "server",
             _server_options(plan, self.epoch, plan.port or kept.keep()),
@@ -110,19 +121,40 @@ class Play:
                 "LABFLEET_DEMO_KEY": secrets.token_hex(16),
             },
         )
-        return Stage(cml, aws, server, kept)
+        return Stage(cml, aws, kubernetes, server, kept)
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return self.plan.folder / SECRETS / casts.KUBECONFIG
+
+    @property
+    def pods(self) -> Pods:
+        """What stands on the cluster; Stuck before it was started."""
+        if self._pods is None:
+            raise Stuck("the cluster was not started")
+        return self._pods
+
+    @property
+    def runs(self) -> RunScript:
+        """The runs that are asked for; Stuck before anything was asked."""
+        if self._runs is None:
+            raise Stuck("nothing was asked for")
+        return self._runs
 
     # --- acts ---------------------------------------------------------------------------
 
     def open(self) -> dict[str, Any]:
         """Start everything; return what the AWS simulator said of itself."""
         self._act("starting the simulators")
+        self.stage.kubernetes.start()
         self.stage.cml.start()
         self.cml_url = str(self.stage.cml.ready()["url"])
         self.stage.aws.arguments += ["--cml", self.cml_url]
         self.stage.aws.start()
         told = self.stage.aws.ready()
         self.aws_url = str(told["url"])
+        self.stage.kubernetes.ready()
+        self._pods = Pods(self._kubeconfig)
         self.stage.server.arguments += ["--aws-endpoint-url", self.aws_url]
         self._act("starting the server")
         self.stage.server.start()
@@ -144,7 +176,7 @@ class Play:
         return told
 
     def ask(self, told: dict[str, Any]) -> None:
-        """Create template, pool, definitions, sessions; play the run script."""
+        """Create template, pool, cluster, definitions, sessions; let the script of runs begin."""
         labs, unreadable = casts.built_in_labs(), dict[str, str]()
         if self.plan.labs is not None:
             labs, unreadable = casts.labs_of(self.plan.labs)
@@ -153,6 +185,7 @@ class Play:
             copies=1 if self.plan.labs is not None else self.plan.copies,
             minutes=self.plan.minutes,
             maximum=self.plan.maximum,
+            speed=self.plan.speed,
             cml_port=self.cml_port,
             region=told.get("region", "us-east-1"),
             subnets=[each["id"] for each in told["subnets"]],
@@ -161,6 +194,7 @@ class Play:
         self.invalid = dict(unreadable)
         self._act("asking for labs")
         for plural, body in (
+            ("settings", cast.settings),
             ("templates", cast.template),
             ("pools", cast.pool),
             ("clusters", cast.cluster),
@@ -175,13 +209,13 @@ class Play:
             each for each in cast.sessions if "too-large" not in each["metadata"]["name"]
         ]
         self.requested = len(cast.sessions) + len(unreadable)
-        self._simulate(cast.simulations)
+        self._runs = RunScript(self._call, self.pods, length_at(self.plan.speed))
 
     def run(self) -> None:
-        """Wait until every session has ended; kill the server now and then if asked to."""
+        """Wait until sessions and runs have ended; kill the server now and then if asked to."""
         self._act("running")
         self._plan_kills()
-        self._wait(lambda: self._ended(self.scene.sessions), "sessions did not end")
+        self._wait(self._played, "sessions and runs did not end")
 
     def keep_busy(self) -> None:
         """Until interrupted: let another student come whenever somebody has gone."""
@@ -193,17 +227,33 @@ class Play:
             while True:
                 self._tend()
                 self.refresh()
+                self.runs.step(self.scene.simulations)
+                if self.runs.finished:
+                    self.played = True
+                    self.runs.again()
                 live = [each for each in self.scene.sessions if not self._ended([each])]
                 if len(live) < wanted:
                     self._another(names[self._rng.randrange(len(names))])
                 time.sleep(TICK * 2)
         except KeyboardInterrupt:
             self._act("ending what runs")
+        for each in self._list("simulations"):
+            if each["status"]["phase"] in LIVE:
+                name = each["metadata"]["name"]
+                body = {"simulation_id": name, "status": "cancelled"}
+                self._call("POST", "/simulation_complete", body)
+        self.pods.remove_all()
         for each in self.scene.sessions:
             if not self._ended([each]):
                 path = f"/api/v1/sessions/{each['metadata']['name']}/cancel"
                 self._call("POST", path, {"reason": "the demo ends"})
         self._wait(lambda: self._ended(self.scene.sessions), "sessions did not end")
+
+    def _played(self) -> bool:
+        """Play the runs on; tell whether they and all sessions have ended."""
+        self.runs.step(self.scene.simulations)
+        self.played = self.runs.finished
+        return self.played and self._ended(self.scene.sessions)
 
     def _another(self, definition: str) -> None:
         self.requested += 1
@@ -218,15 +268,15 @@ class Play:
         for each in self._list("workers"):
             if each["spec"].get("pool") is None:
                 self._call("DELETE", f"/api/v1/workers/{each['metadata']['name']}")
-        self._wait(self._pool_gone, "the pool did not end")
+        self._wait(self._gone, "pool and pods did not end")
         self.refresh()
 
     def _ended(self, sessions: list[dict[str, Any]]) -> bool:
         phases = [each["status"]["phase"] for each in sessions]
         return bool(phases) and all(phase in TERMINAL for phase in phases)
 
-    def _pool_gone(self) -> bool:
-        return not self._list("pools") and not self.scene.workers
+    def _gone(self) -> bool:
+        return not self._list("pools") and not self.scene.workers and self.pods.left() == 0
 
     def _plan_kills(self) -> None:
         now = time.monotonic()
@@ -285,23 +335,8 @@ class Play:
                 raise
             self.invalid[body["metadata"]["name"]] = str(problem)
 
-    def _simulate(self, script: list[dict[str, Any]]) -> None:
-        """Play the run script: ask for each run, finish the first, ask again."""
-        running: list[str] = []
-        for body in script:
-            answer = self._call("POST", "/request_run", body)
-            if answer["decision"] == "approved":
-                self.approved += 1
-                running.append(answer["simulation_id"])
-            else:
-                self.denied += 1
-                if running:
-                    self._call("POST", "/simulation_complete", {"simulation_id": running.pop(0)})
-        for each in running:
-            self._call("POST", "/simulation_complete", {"simulation_id": each})
-
-    def _call(self, method: str, path: str, body: Any = None) -> Any:
-        return self._spoken().call(method, path, body=body).body
+    def _call(self, method: str, path: str, body: Any = None, key: str | None = None) -> Any:
+        return self._spoken().call(method, path, body=body, key=key).body
 
     def _spoken(self) -> Client:
         if self.client is None:
@@ -323,6 +358,7 @@ def _server_options(plan: DemoPlan, epoch: float, port: int) -> list[str]:
         "--clock-epoch": repr(epoch),
         "--clock-rate": repr(plan.speed),
         "--admin-token-file": str(plan.folder / "admin.token"),
+        "--secrets-folder": str(plan.folder / SECRETS),
         "--aws-access-key-env": "LABFLEET_DEMO_KEY_ID",
         "--aws-secret-key-env": "LABFLEET_DEMO_KEY",
     } | ({"--store": plan.store} if plan.store else {})

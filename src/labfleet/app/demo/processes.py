@@ -1,4 +1,4 @@
-"""The demo's child processes: the two simulators and the server, which is restarted when it dies."""
+"""The demo's child processes: the simulators and the server, which is restarted when it dies."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ class Stage:
 
     cml: Child
     aws: Child
+    kubernetes: Child
     server: Child
     ports: Ports
     restarts: int = 0
@@ -134,6 +135,6 @@ class Stage:
 
     def close(self) -> None:
         """Stop all children, the server first; then let their ports go."""
-        for child in (self.server, self.aws, self.cml):
+        for child in (self.server, self.kubernetes, self.aws, self.cml):
             child.stop()
         self.ports.close()

@@ -8,15 +8,18 @@ from collections import Counter
 from typing import Any, TextIO
 
 from labfleet.app.demo.play import Scene
+from labfleet.app.demo.runs import LIVE, learned_from
+from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.kernel.quantity import count
+from labfleet.resources.simulation import FAMILY_PARAMETER
 
 LINE_SECONDS = 5.0
-ROWS = 24
+ROWS, RUNS = 24, 6
 NAMED, CAUSES = 3, 8
 """How many names of a cause, and how many causes, the last words name."""
 _MARKS = {
     "READY": "●", "ACTIVE": "●", "RUNNING": "●", "COMPLETED": "✓", "TERMINATED": "·",
-    "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗",
+    "FAILED": "✗", "CANCELLED": "✗", "EXPIRED": "✗", "DENIED": "✗",
 }  # fmt: skip
 
 
@@ -60,10 +63,17 @@ class Screen:
             f"{made} made, {result['workers_terminated']} ended"
         )
         self.say(
+            f"{count(result['simulations_approved'], 'run')} admitted "
+            f"({result['simulations_learned']} by learned cost, "
+            f"{result['simulations_queued']} from the queue), "
+            f"{result['simulations_denied']} denied, {result['simulations_crashed']} crashed"
+        )
+        self.say(
             f"left over: {count(result['instances_left'], 'instance')}, "
             f"{count(result['licences_left'], 'licence')}, "
-            f"{count(result['labs_left'], 'lab')}, {count(result['ports_left'], 'port')}; "
-            f"{count(result['invariant_violations'], 'invariant violation')}"
+            f"{count(result['labs_left'], 'lab')}, {count(result['ports_left'], 'port')}, "
+            f"{count(result['pods_left'], 'pod')}; "
+            f"{count(result['invariant_violations'], 'violation')}"
         )
         self.say(
             f"{count(round(result['simulated_s'] / 60), 'simulated minute')} in "
@@ -84,9 +94,11 @@ class Screen:
 
     def _line(self, scene: Scene) -> None:
         now = time.monotonic()
-        words = f"{scene.act}: {_counts('workers', scene.workers)}; " + _counts(
-            "sessions", scene.sessions
-        )
+        words = "; ".join((
+            f"{scene.act}: {_counts('workers', scene.workers)}",
+            _counts("sessions", scene.sessions),
+            _counts("runs", scene.simulations),
+        ))  # fmt: skip
         if words != self._last and (scene.act not in self._last or now - self._said > LINE_SECONDS):
             self._last, self._said = words, now
             self._stream.write(words + "\n")
@@ -132,6 +144,11 @@ def _picture(scene: Scene) -> list[str]:
     lines = [f"Labfleet demo — {scene.act}{killed}", scene.url, ""]
     lines.append(_counts("workers", scene.workers))
     lines += [_row(each, each["status"].get("message") or "") for each in scene.workers[:8]]
+    lines += ["", _counts("simulations", scene.simulations)]
+    # Before the sessions, of which a small terminal shows as many as fit.
+    shown = [each for each in scene.simulations if each["status"]["phase"] != "COMPLETED"]
+    shown.sort(key=lambda each: each["status"]["phase"] not in LIVE)
+    lines += [_row(each, run_words(each)) for each in shown[:RUNS]]
     lines += ["", _counts("sessions", scene.sessions)]
     busy = [each for each in scene.sessions if each["status"]["phase"] != "COMPLETED"]
     for each in (busy or scene.sessions)[:ROWS]:
@@ -139,8 +156,25 @@ def _picture(scene: Scene) -> list[str]:
         lines.append(_row(each, f"{where:<14} {each['status'].get('message') or ''}"))
     if len(busy) > ROWS:
         lines.append(f"  … and {len(busy) - ROWS} more")
-    lines += ["", _counts("simulations", scene.simulations)]
     return lines
+
+
+def run_words(run: dict[str, Any]) -> str:
+    """Return what is to be said of a run in a few words: its family, and by what it was judged."""
+    status, spec = run["status"], run["spec"]
+    phase, decision = status["phase"], status.get("decision") or {}
+    whose = str((spec.get("params") or {}).get(FAMILY_PARAMETER) or spec.get("owner") or "")
+    if phase == "DENIED":
+        said = "too large" if decision.get("reason") == NEVER_FITS else "denied"
+    elif phase == "FAILED":
+        said = "failed" if status.get("reported") else "its pods failed"
+    elif spec.get("queue"):
+        said = "waits for room" if phase == "QUEUED" else "was queued"
+    elif learned_from(run):
+        said = "learned cost"
+    else:
+        said = "declared cost" if spec.get("cost") else "default cost"
+    return f"{whose}: {said}"
 
 
 def _row(each: dict[str, Any], words: str) -> str:

@@ -1,4 +1,4 @@
-"""The demo's verdict: the event log replayed, and both simulators' records read at the end.
+"""The demo's verdict: the event log replayed, and the simulators' records read at the end.
 
 Violations are sentences. The rules are the rehearsal's, as far as log and records show them:
 phases follow their tables, capacity is never exceeded, no port is given twice, TERMINATED only
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from labfleet.app.demo.run_counts import RunCounts
 from labfleet.decisions import ledger
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
@@ -19,6 +20,7 @@ from labfleet.kernel.quantity import count
 from labfleet.resources import kinds, refs
 from labfleet.resources.meta import Key, Ref, Resource
 from labfleet.resources.session import Session
+from labfleet.resources.simulation import Simulation
 from labfleet.resources.worker import Worker, WorkerPhase
 
 KEPT = 50
@@ -32,6 +34,7 @@ class Replay:
     violations: list[str] = field(default_factory=list)
     provisioned: set[str] = field(default_factory=set)
     terminated: set[str] = field(default_factory=set)
+    runs: RunCounts = field(default_factory=RunCounts)
     events: int = 0
 
     def take(self, event: stores.Event) -> None:
@@ -51,6 +54,8 @@ class Replay:
             self._worker(old, new)
         if isinstance(new, Session):
             self._session(old, new)
+        if isinstance(new, Simulation):
+            self.runs.take(new)
 
     def _worker(self, old: Resource | None, new: Worker) -> None:
         if isinstance(old, Worker):
