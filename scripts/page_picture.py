@@ -73,7 +73,10 @@ async def picture(folder: Path) -> bytes:
         # New rows are tinted for a moment.
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         await tab.call("Emulation.setEmulatedMedia", features=[still])
-        await tab.go(f"http://127.0.0.1:{PORT}/login")
+        async with asyncio.timeout(SECONDS):
+            # The token is there before the server answers.
+            while not await _form(tab):  # noqa: ASYNC110 - another process begins to serve
+                await asyncio.sleep(0.5)
         text = json.dumps(token.read_text(encoding="utf-8").strip())
         await tab.run(
             f"document.getElementById('token').value = {text};"
@@ -84,6 +87,12 @@ async def picture(folder: Path) -> bytes:
                 await asyncio.sleep(0.5)
         found = await tab.run(WORDS)
         return with_words(await tab.picture(folder / "page.png"), found)
+
+
+async def _form(tab: Any) -> bool:
+    """Open the page to sign in, and tell whether its form is there."""
+    await tab.go(f"http://127.0.0.1:{PORT}/login")
+    return bool(await tab.run("document.getElementById('token') !== null"))
 
 
 async def main() -> None:
