@@ -108,6 +108,7 @@ def test_silent_metrics_deny_and_their_return_admits() -> None:
             assert (await ask(w)).status.phase == "APPROVED"
             await w.let_pass(120)
             assert safe(w) == "True MetricsOld"
+            assert cluster(w).status.mode == "safe"
             denied = await ask(w)
             assert denied.status.decision is not None
             assert denied.status.decision.reason == "SafeMode"

@@ -208,10 +208,12 @@ class ClusterController:
     async def _record(self, cluster: Cluster, found: _Looked) -> None:
         """Record what is new of the cluster: its nodes, the promise, and whether figures are known."""
         status = cluster.status
+        told = self._conditions(cluster, found)
         changes: dict[str, object] = {
             "seen": self._seen(cluster, found),
             "overload": self._promise(cluster, found.usage),
-            "conditions": self._conditions(cluster, found),
+            "conditions": told,
+            "mode": cluster_seen.mode_of(cluster.spec, told),
         }
         now = msgspec.structs.replace(status, **changes)
         if now != status:

@@ -13,7 +13,7 @@ from labfleet.decisions.safe_mode import SafeMode
 from labfleet.kernel.errors import LabfleetError
 from labfleet.resources import conditions
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.cluster import Cluster, ClusterSeen
+from labfleet.resources.cluster import Cluster, ClusterSeen, ClusterSpec, Mode
 from labfleet.resources.cluster_conditions import ClusterCondition, ClusterReason
 from labfleet.resources.conditions import Condition
 
@@ -58,6 +58,14 @@ def _level(now: float | None, recorded: int) -> int:
     if recorded * FALLEN <= now <= recorded:
         return recorded
     return -int(-now * KEPT_HIGH // 1)
+
+
+def mode_of(spec: ClusterSpec, told: tuple[Condition, ...]) -> Mode:
+    """Return how a cluster is decided on, by the facts about its figures."""
+    if not spec.metrics:
+        return "unmeasured"
+    found = conditions.find(told, ClusterCondition.SAFE_MODE)
+    return "measured" if found is not None and found.status == "False" else "safe"
 
 
 def conditions_of(

@@ -62,7 +62,6 @@ KIND = Kind(
     amounts=(("capacity", True),),
     conditions=ClusterCondition,
     reasons=ClusterReason,
-    derived=("status.mode",),
     loud=(
         Loud(ClusterCondition.SAFE_MODE, "True", "warning"),
         Loud(ClusterCondition.SEEN, "False", "warning"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from labfleet.decisions import ledger, wording
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
@@ -17,13 +15,6 @@ from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, machine_rules
 from labfleet.service.kinds.cluster_mode import mode_of
-
-
-def _shown(services: ServiceContext, cluster: Cluster) -> Cluster:
-    """Return a cluster as it is read by others: with how it is decided on."""
-    del services
-    status = msgspec.structs.replace(cluster.status, mode=mode_of(cluster))
-    return msgspec.structs.replace(cluster, status=status)
 
 
 async def _explain(services: ServiceContext, cluster: Cluster) -> Explanation:
@@ -90,6 +81,4 @@ RULES = KindRules(
     name="Cluster",
     delete=machine_rules.delete_cluster,
     explain=_explain,
-    shown=_shown,
-    derived=("status.mode",),
 )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from labfleet.resources import conditions
+from labfleet.decisions import cluster_seen
 from labfleet.resources.cluster import Cluster, Mode
 from labfleet.resources.cluster_access import WhenBlind
-from labfleet.resources.cluster_conditions import ClusterCondition
 
 
 def mode_of(cluster: Cluster) -> Mode:
-    """Return how a cluster is decided on, by what was recorded of its figures."""
-    if not cluster.spec.metrics:
-        return "unmeasured"
-    found = conditions.find(cluster.status.conditions, ClusterCondition.SAFE_MODE)
-    return "measured" if found is not None and found.status == "False" else "safe"
+    """Return how a cluster is decided on: by its spec as it is now, which a look may not have met."""
+    return cluster_seen.mode_of(cluster.spec, cluster.status.conditions)
 
 
 def denies(cluster: Cluster) -> bool:

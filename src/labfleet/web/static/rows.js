@@ -24,6 +24,7 @@ import { KINDS, UNITS, WORDS, sectionOf, stateOf } from "./words.js";
  * @property {string | null} [phase]
  * @property {string | null} [worker] of a session
  * @property {Amounts | null} [capacity] of a worker
+ * @property {{capacity: Amounts} | null} [seen] of a cluster's nodes
  * @property {{amounts?: Amounts} | null} [reservation]
  */
 /** @typedef {string | number | boolean} Value what a cell shows */
@@ -80,16 +81,34 @@ export function address(plural, name, namespace, uid = "") {
   return asked.length ? `${path}?${asked.join("&")}` : path;
 }
 
+/** What nodes always tell of themselves: none of it is none, where they were seen. */
+const NODES_TELL = ["cpuMilli", "memoryMib"];
+
 /**
- * What of a cluster may be used: its capacity times the percentage of its target.
+ * What a cluster has of something: what is stated, but no more than what was seen of its nodes.
  * @param {Spec} spec
+ * @param {Status} status
+ * @param {string} name
+ * @returns {number}
+ */
+function has({ capacity }, { seen }, name) {
+  const stated = capacity?.[name] ?? 0;
+  const found = seen?.capacity[name] ?? 0;
+  if (!seen || (found === 0 && !NODES_TELL.includes(name))) return stated;
+  return stated ? Math.min(stated, found) : found;
+}
+
+/**
+ * What of a cluster may be used: what it has times the percentage of its target.
+ * @param {Spec} spec
+ * @param {Status} status
  * @returns {Amounts}
  */
-function targets(spec) {
+function targets(spec, status) {
   /** @type {Record<string, number | undefined>} */
   const percent = { cpuMilli: spec.cpuPercent, memoryMib: spec.memoryPercent };
   return Object.fromEntries(UNITS.map((name) => [
-    name, Math.floor(((spec.capacity?.[name] ?? 0) * (percent[name] ?? 100)) / 100),
+    name, Math.floor((has(spec, status, name) * (percent[name] ?? 100)) / 100),
   ]));
 }
 
@@ -111,7 +130,7 @@ function holderOf({ kind, spec, status }, over) {
  * @returns {Amounts | null}
  */
 function capacityOf({ kind, spec, status }) {
-  if (kind === "Cluster") return targets(spec);
+  if (kind === "Cluster") return targets(spec, status);
   return kind === "Worker" ? status.capacity ?? null : null;
 }
 
