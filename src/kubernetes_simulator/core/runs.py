@@ -89,7 +89,8 @@ class Run:
     """What the kubelet of a node does with one pod.
 
     due: when the stage is over; None: when somebody ends it. deadline: when the pod has run for
-    too long. stopping: when it is stopped after a delete.
+    too long. stopping: when it is stopped after a delete. namespace, labels: the pod's when it began,
+    by which a run is found when its pod is gone.
     """
 
     node: str
@@ -100,6 +101,8 @@ class Run:
     attempts: list[Attempt] = field(default_factory=list)
     stopping: float | None = None
     deadline: float | None = None
+    namespace: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def attempt(self) -> Attempt | None:
