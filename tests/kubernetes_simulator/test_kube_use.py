@@ -232,6 +232,19 @@ def test_a_peak_of_many_is_of_their_sum(cluster):
     assert use["cpu"]["peak"] >= use["cpu"]["mean"]
 
 
+def test_what_is_gone_is_still_known_by_its_label(cluster):
+    """After its pod is deleted the use of a run is told by label, and of no other label."""
+    cluster.make(PODS, pod("a", duration="50s"))
+    cluster.make(PODS, pod("b", duration="50s"))
+    cluster.pass_time(100)
+    before = cluster.control("GET", "use", labelSelector="name=a", window="10")
+    cluster.ask("DELETE", f"{PODS}/a")
+    after = cluster.control("GET", "use", labelSelector="name=a", namespace="default", window="10")
+    assert before["cpu"]["peak"] == after["cpu"]["peak"] > 0
+    assert after["runs"] == 1
+    assert cluster.control("GET", "use", namespace="kube-system")["runs"] == 0
+
+
 @given(st.floats(1, 60))
 def test_a_peak_is_the_highest_mean_of_any_window(window):
     """No window that is looked at has a higher mean than the peak that is told."""

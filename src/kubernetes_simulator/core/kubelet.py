@@ -71,6 +71,8 @@ def _begin(world: World, pod: Json, node: str) -> tuple[Run, Json]:
         held.pop(next(iter(held)))
     pull = world.real(world.settings.pull_seconds) if fresh else 0.0
     run = Run(node, "pulling", world.now + pull, world.now)
+    run.namespace = pod["metadata"]["namespace"]
+    run.labels = dict(pod["metadata"].get("labels") or {})
     if wish(pod).pull_fails:
         run.due = None
     limit = pod["spec"].get("activeDeadlineSeconds")

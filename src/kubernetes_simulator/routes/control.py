@@ -25,9 +25,9 @@ from kubernetes_simulator.core.errors import (
 from kubernetes_simulator.core.faults import Fault
 from kubernetes_simulator.core.inputs import Json, new_uid
 from kubernetes_simulator.core.kinds import NODES, PODS
-from kubernetes_simulator.core.listing import Query
 from kubernetes_simulator.core.quantities import read
 from kubernetes_simulator.core.runs import FIGURES, Run, peak
+from kubernetes_simulator.core.selectors import labels_of
 from kubernetes_simulator.core.settling import settle
 from kubernetes_simulator.core.world import World
 from kubernetes_simulator.core.writing import Place
@@ -264,14 +264,15 @@ def use_of_uid(call: Call) -> Any:
 
 
 def use_of_many(call: Call) -> Any:
-    """Return what the selected pods truly take together; pods that are gone are not among them."""
+    """Return what the pods of a label and a namespace truly took together, also those that are gone."""
     asked = call.request.query
-    query = Query(PODS, asked.get("namespace", ""), asked.get("labelSelector", ""),
-                  asked.get("fieldSelector", ""))  # fmt: skip
-    test = query.test()
-    pods = [pod for pod in call.world.store.all(PODS) if test(pod)]
-    found = [call.world.run_of(pod["metadata"]["uid"]) for pod in pods]
-    return _use([run for run in found if run is not None], call.world.now, call.window)
+    space, chosen = asked.get("namespace", ""), labels_of(asked.get("labelSelector", ""))
+    found = [
+        run
+        for run in (*call.world.past.values(), *call.world.runs.values())
+        if (not space or run.namespace == space) and chosen({"metadata": {"labels": run.labels}})
+    ]
+    return _use(found, call.world.now, call.window)
 
 
 def _fresh(world: World) -> str:
