@@ -158,6 +158,7 @@ class ScriptedCluster(httpx2.AsyncBaseTransport):
             for each in self.objects[kind].values()
             if place in {None, each["metadata"].get("namespace")}
             and params.get("labelSelector", "") in {"", *each["metadata"].get("labels", {})}
+            and params.get("fieldSelector", "") in {"", f"metadata.name={each['metadata']['name']}"}
         ]
         start, limit = int(params.get("continue", 0)), int(params.get("limit", 500))
         meta: Json = {"resourceVersion": str(self.version)}

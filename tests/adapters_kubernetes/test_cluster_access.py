@@ -189,7 +189,7 @@ def test_a_list_asks_only_for_what_is_read() -> None:
         server = ScriptedCluster()
         api = LightkubeApi(Reached({"server": "http://c"}, {}), Bounds(), server)
         await api.listed(What.PODS, None)
-        await api.listed(What.PODS, "lab", "team/run")
+        await api.listed(What.PODS, "lab", label="team/run")
         await api.close()
         assert server.asked == [
             ("/api/v1/pods", {"limit": "500"}),

@@ -191,6 +191,43 @@ def test_a_job_that_fails_once_may_try_again() -> None:
     story(tell)
 
 
+def test_a_job_says_itself_when_it_will_not_try_again() -> None:
+    """Asked once; before that, and when it may not be asked, the longest back-off is waited out."""
+
+    async def tell(server: ScriptedCluster, look: Any) -> None:
+        made = {"metadata": {"name": "j", "namespace": "default"}, "status": {}}
+        job = server.put("jobs", made)
+        owner = [_by("Job", "j", job["metadata"]["uid"])]
+        failed = ended(1, at="2026-11-27T00:00:00Z")
+        server.put("pods", pod("j-1", "run-a", ownerReferences=owner, status=failed))
+        assert (await look()).over == {}
+        fact = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+        server.put("jobs", {**made, "status": {"conditions": [fact]}})
+        server.refuse["jobs"] = (403, b"")
+        assert (await look()).over == {}
+        server.refuse.clear()
+        await asyncio.sleep(300)
+        assert (await look()).over == {}
+
+    async def told(server: ScriptedCluster, look: Any) -> None:
+        fact = {"type": "Failed", "status": "True"}
+        made = {"metadata": {"name": "j", "namespace": "default"}}
+        job = server.put("jobs", {**made, "status": {"conditions": [fact]}})
+        for uid, run in ((job["metadata"]["uid"], "run-a"), ("gone", "run-b")):
+            failed = ended(1, at="2026-11-27T00:00:00Z")
+            owner = [_by("Job", "j", uid)]
+            server.put("pods", pod(f"{run}-1", run, ownerReferences=owner, status=failed))
+        found = await look()
+        assert {each.reason for each in found.over.values()} == {"Failed"}
+        assert set(found.over) == {"run-a", "run-b"}
+        asked = len(server.asked)
+        await look()
+        assert len(server.asked) == asked
+
+    story(tell)
+    story(told)
+
+
 def test_pods_that_vanish_while_nobody_watches_are_gone() -> None:
     """The list after a cut does not name them, and their run is over."""
 

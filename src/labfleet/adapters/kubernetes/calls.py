@@ -96,8 +96,15 @@ def too_many(what: What, most: int) -> errors.Invalid:
 class Api(Protocol):
     """One API server and one way to be known there."""
 
-    async def listed(self, what: What, namespace: str | None, label: str | None = None) -> Listed:
-        """Return all objects of a namespace, or of all with None; of a label only those that have it.
+    async def listed(
+        self,
+        what: What,
+        namespace: str | None,
+        *,
+        label: str | None = None,
+        name: str | None = None,
+    ) -> Listed:
+        """Return all objects of a namespace, or of all with None; those with a label, or of a name.
 
         Raises errors of the kernel: Denied, Temporary, Protocol, Gone, Invalid of too many.
         """
@@ -113,5 +120,5 @@ class Api(Protocol):
         ...
 
     async def close(self) -> None:
-        """Drop the connections; what is on its way fails as Temporary."""
+        """Make no call any more; what is on its way goes on, and the connections end with the last."""
         ...

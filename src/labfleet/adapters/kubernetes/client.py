@@ -176,6 +176,7 @@ class LightkubeApi:
     ) -> None:
         """Take a context whose exec plugin was run; Invalid when it cannot be used."""
         self._bounds = bounds
+        self._busy, self._closing = 0, False
         whole = {
             "current-context": "it",
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
@@ -214,16 +215,24 @@ class LightkubeApi:
             message = "the kubeconfig's certificates, key or names cannot be used"
             raise errors.Invalid(message, reason="BadKubeconfig") from None
 
-    async def listed(self, what: What, namespace: str | None, label: str | None = None) -> Listed:
+    async def listed(
+        self,
+        what: What,
+        namespace: str | None,
+        *,
+        label: str | None = None,
+        name: str | None = None,
+    ) -> Listed:
         """Return all objects, as the interface says."""
         bounds, found = self._bounds, list[Any]()
         with translated(f"list {what}"):
-            async with asyncio.timeout(bounds.list):
+            async with self._call(), asyncio.timeout(bounds.list):
                 client: Any = self._client
                 pages = client.list(
                     RESOURCES[what],
                     chunk_size=bounds.page,
                     labels=None if label is None else {label: None},
+                    fields=None if name is None else {"metadata.name": name},
                     **_place(what, namespace),
                 )
                 async for each in pages:
@@ -249,14 +258,31 @@ class LightkubeApi:
                 **_place(what, namespace),
             )
             # lightkube's generator closes its reply when it is closed itself.
-            async with contextlib.aclosing(changes):
+            async with self._call(), contextlib.aclosing(changes):
                 with contextlib.suppress(Ended):
                     async for change in changes:
                         yield change
 
     async def close(self) -> None:
-        """Drop the connections."""
-        await self._client.close()
+        """Make no call any more, and drop the connections when the last one is over."""
+        self._closing = True
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._closing and not self._busy:
+            await self._client.close()
+
+    @contextlib.asynccontextmanager
+    async def _call(self) -> AsyncIterator[None]:
+        """Count a call: httpx2 never closes a connection that is made while it closes all others."""
+        if self._closing:
+            raise errors.Temporary("the connection was given up", reason="Closed")
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            await self._close_unused()
 
 
 def _place(what: What, namespace: str | None) -> dict[str, str]:

@@ -146,10 +146,17 @@ class NodeObject(_Part, frozen=True, kw_only=True):
     status: NodeStatus | None = None
 
 
+class OwnerStatus(_Part, frozen=True, kw_only=True):
+    """What makes pods, as it is: a Job says here that it is over."""
+
+    conditions: list[ObjectCondition] | None = None
+
+
 class OwnerObject(_Part, frozen=True, kw_only=True):
-    """Whatever makes pods: its identity alone."""
+    """Whatever makes pods: who it is, and whether it is over."""
 
     metadata: Meta = Meta()
+    status: OwnerStatus | None = None
 
 
 class Measured(_Part, frozen=True, kw_only=True):

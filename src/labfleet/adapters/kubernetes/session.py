@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from labfleet.adapters.kubernetes.calls import OWNERS, Api, Bounds, What, too_many
 from labfleet.adapters.kubernetes.ends import Ends
+from labfleet.adapters.kubernetes.objects import OwnerObject
 from labfleet.adapters.kubernetes.pods import Book, PodSeen, ended, node_seen, number, pod_seen
-from labfleet.adapters.kubernetes.standing import RUNS, standing
+from labfleet.adapters.kubernetes.standing import RUNS, Job, Standing, standing
 from labfleet.interfaces.cluster_view import ClusterView, NodeView
 from labfleet.kernel import backoff, errors
 from labfleet.kernel.clock import Clock
@@ -27,6 +29,8 @@ CUTS = 5
 """Watches in a row that break without bringing anything, after which a list is made."""
 LASTED = 10.0
 """A watch that held so long begins a new count of failures."""
+JOBS_AT_ONCE = 20
+"""Most Jobs that one view asks whether they are over; the rest is asked by the next."""
 OWNERS_EVERY = 10.0
 OWNERS_DENIED = 600.0
 """What may not be listed is not asked for again for so long."""
@@ -92,7 +96,8 @@ class Session:
             self._streams.append(Stream(What.PODS, namespace, book))
         self._owners: dict[tuple[str, str, str], str] = {}
         self._owners_asked: set[tuple[str, str, str]] = set()
-        self._owners_next = self._owners_due = 0.0
+        self._owners_next = self._owners_due = self._jobs_next = 0.0
+        self._closed: OrderedDict[str, None] = OrderedDict()
 
     # --- keeping up -----------------------------------------------------------------------
 
@@ -214,7 +219,9 @@ class Session:
         age = await self.age()
         await self._ask_owners()
         now = self._clock.now()
-        found = standing(self.pods(), self._nodes.all(), self._ends, self.run_of, now)
+        found = self._standing()
+        if await self._ask_jobs(found.unsure):
+            found = self._standing()
         return ClusterView(
             at=now - timedelta(seconds=age * self._clock.rate),
             nodes=tuple(sorted(self._nodes.all(), key=lambda each: each.name)),
@@ -222,6 +229,10 @@ class Session:
             over=found.over,
             others=found.others,
         )
+
+    def _standing(self) -> Standing:
+        pods, nodes, now = self.pods(), self._nodes.all(), self._clock.now()
+        return standing(pods, nodes, self._ends, self.run_of, now, closed=self._closed)
 
     async def age(self) -> float:
         """Return how old the oldest part of what is known is; raises when it is too old to be told."""
@@ -284,7 +295,7 @@ class Session:
                 if not any(each[1] == kind for each in wanted):
                     continue
                 for namespace in self.access.namespaces or (None,):
-                    for each in (await api.listed(what, namespace, label)).objects:
+                    for each in (await api.listed(what, namespace, label=label)).objects:
                         meta = each.metadata
                         found[meta.namespace, kind, meta.name] = (meta.labels or {}).get(label, "")
         except (errors.Denied, errors.Gone, errors.Invalid):
@@ -293,6 +304,35 @@ class Session:
         except errors.LabfleetError:
             return
         self._owners, self._owners_asked = found, wanted
+
+    async def _ask_jobs(self, unsure: Sequence[Job]) -> bool:
+        """Ask Jobs whether they will try again; return whether any of them will not.
+
+        Without the right to list them, the longest back-off is waited out.
+        """
+        if not unsure or _loop_time() < self._jobs_next:
+            return False
+        before = len(self._closed)
+        try:
+            api = await self.api()
+            for job in unsure[:JOBS_AT_ONCE]:
+                found = (await api.listed(What.JOBS, job.namespace, name=job.name)).objects
+                same = [each for each in found if each.metadata.uid == job.uid]
+                if not same or any(_job_over(each) for each in same):
+                    self._closed[job.uid] = None
+        except (errors.Denied, errors.Gone, errors.Invalid):
+            self._jobs_next = _loop_time() + OWNERS_DENIED
+        except errors.LabfleetError:
+            pass  # the next view asks again
+        more = len(self._closed) > before
+        while len(self._closed) > RUNS:
+            self._closed.popitem(last=False)
+        return more
+
+
+def _job_over(job: OwnerObject) -> bool:
+    facts = () if job.status is None else job.status.conditions or ()
+    return any(each.type in {"Complete", "Failed"} and each.status == "True" for each in facts)
 
 
 def again(problem: errors.LabfleetError) -> errors.LabfleetError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from labfleet.adapters.kubernetes.ends import Ends, Fate, run_over
 from labfleet.adapters.kubernetes.pods import PodSeen
@@ -26,15 +27,35 @@ class _Run:
     requested: dict[str, int] = field(default_factory=dict)
     waits: str = ""
     fates: list[Fate] = field(default_factory=list)
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    @property
+    def live(self) -> RunPods | None:
+        """Its pods, when one of them is not over."""
+        if not self.pending and not self.running:
+            return None
+        return RunPods(self.pending, self.running, self.requested, self.waits)
+
+
+class Job(NamedTuple):
+    """A Job that may try again what failed, as far as its pods tell."""
+
+    namespace: str
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands on a cluster, as of ClusterView."""
+    """What stands on a cluster, as of ClusterView.
+
+    unsure: The Jobs by which alone a run is not over: whether they are over, they say themselves.
+    """
 
     runs: Mapping[str, RunPods]
     over: Mapping[str, RunOver]
     others: Mapping[str, int]
+    unsure: tuple[Job, ...] = ()
 
 
 def standing(
@@ -43,8 +64,13 @@ def standing(
     ends: Ends,
     run_of: Callable[[PodSeen], str],
     now: datetime,
+    *,
+    closed: Container[str] = (),
 ) -> Standing:
-    """Return the sums; Invalid when there are more runs than are looked at."""
+    """Return the sums; Invalid when there are more runs than are looked at.
+
+    `closed` has the uids of Jobs that are known to be over.
+    """
     usable = {each.name for each in nodes if each.ready and each.schedulable}
     found: dict[str, _Run] = {}
     others: dict[str, int] = {}
@@ -58,19 +84,26 @@ def standing(
     if len(found) > RUNS:
         message = f"pods of {len(found)} runs are there, and at most {RUNS} are looked at"
         raise errors.Invalid(message, reason="TooManyRuns")
-    runs = {name: live for name, each in found.items() if (live := _live(each, now)) is not None}
+    runs: dict[str, RunPods] = {}
+    unsure: list[Job] = []
+    for name, each in found.items():
+        live = each.live or _waits(each, now, closed, unsure)
+        if live is not None:
+            runs[name] = live
     named = dict.fromkeys((*found, *ends.runs()))
     over = {
         name: run_over((*ends.of(name), *(found[name].fates if name in found else ())))
         for name in named
         if name not in runs
     }
-    return Standing(runs, over, others)
+    return Standing(runs, over, others, tuple(unsure))
 
 
 def _count(run: _Run, pod: PodSeen) -> None:
     if pod.fate is not None:
         run.fates.append(pod.fate)
+        if pod.job and pod.owner is not None:
+            run.jobs[pod.job] = Job(pod.namespace, pod.owner[1], pod.job)
         return
     _add(run.requested, pod.requested)
     if pod.phase == "Pending":
@@ -80,19 +113,17 @@ def _count(run: _Run, pod: PodSeen) -> None:
         run.running += 1
 
 
-def _live(run: _Run, now: datetime) -> RunPods | None:
-    """Return the pods of a run of which one is not over; None when all are.
-
-    A Job that failed once may try again: until then its run is not over.
-    """
-    if run.pending or run.running:
-        return RunPods(run.pending, run.running, run.requested, run.waits)
+def _waits(run: _Run, now: datetime, closed: Container[str], unsure: list[Job]) -> RunPods | None:
+    """Return what is told of a run of which a Job may try again; None when all of it is over."""
     newest: dict[str, Fate] = {}
     for each in run.fates:
         if each.job and (each.job not in newest or each.ended > newest[each.job].ended):
             newest[each.job] = each
     for each in newest.values():
-        if each.reason != "Completed" and now - each.noticed < RETRY and now - each.ended < RETRY:
+        if each.reason == "Completed" or each.job in closed:
+            continue
+        if now - each.noticed < RETRY and now - each.ended < RETRY:
+            unsure.append(run.jobs[each.job])
             return RunPods(waits=f"its job may try again: {each.message}")
     return None
 

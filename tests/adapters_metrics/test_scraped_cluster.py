@@ -1,0 +1,127 @@
+"""Real Prometheus and real VictoriaMetrics scrape the simulator; the meter says what is true."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from promql_servers import serving
+from real_meter import measured
+
+from labfleet.adapters.metrics.queries import WINDOW, value_query
+from labfleet.interfaces.cluster_meter import ClusterUsage
+from labfleet.kernel import errors
+from labfleet.resources.cluster_access import RUN_LABEL, Figure, MetricsSource
+
+pytest.importorskip("kubernetes_simulator")
+from kubernetes_simulator.shell.fixture import Running, running
+
+pytestmark = pytest.mark.real
+SECONDS = 15
+"""The window of rates: scrapes come every second, and a test does not last two minutes."""
+ANY = ssl.create_default_context()
+ANY.check_hostname, ANY.verify_mode = False, ssl.CERT_NONE
+
+
+def call(it: Running, path: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    head = {"Authorization": f"Bearer {it.token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(it.url + path, data, head)
+    with urllib.request.urlopen(request, context=ANY, timeout=20) as reply:
+        return json.load(reply)
+
+
+def start(it: Running, name: str, run: str, cpu: str) -> None:
+    """Start a pod that takes so much CPU, and 100 MiB at the end, which is two minutes from now."""
+    note = "kubernetes-simulator/"
+    said = {"cpu": cpu, "memory": "100Mi", "network-in": "1M", "network-out": "250k", "ramp": "0",
+            "disk": "50Mi", "duration": "60m"}  # fmt: skip
+    container = {"name": "main", "image": "busybox:1", "resources": {"requests": {"cpu": "100m"}}}
+    body = {
+        "metadata": {
+            "name": name,
+            "labels": {RUN_LABEL: run} if run else {},
+            "annotations": {f"{note}{key}": value for key, value in said.items()},
+        },
+        "spec": {"containers": [container]},
+    }
+    call(it, "/api/v1/namespaces/default/pods", body)
+
+
+def short() -> dict[Figure, str]:
+    """The built-in queries of what is counted, with a shorter window."""
+    source = MetricsSource(name="x")
+    rates = (Figure.RUN_CPU, Figure.RUN_NETWORK_IN, Figure.NODE_CPU)
+    return {
+        each: value_query(each, source, RUN_LABEL).replace(f"[{WINDOW}]", f"[{SECONDS}s]")
+        for each in rates
+    }
+
+
+def until(look: Callable[[], ClusterUsage], holds: Callable[[ClusterUsage], bool]) -> ClusterUsage:
+    """Measure until it holds; how long that takes is pytest-timeout's business."""
+    while not holds(found := look()):
+        time.sleep(0.5)
+    return found
+
+
+def truth(it: Running, window: int, *pods: str) -> dict[str, float]:
+    """Return what pods truly take together: the mean over a window of what is counted."""
+    uses = [call(it, f"/_control/pods/default/{each}/use?window={window}") for each in pods]
+    return {
+        "cpu": sum(each["cpu"]["mean"] for each in uses) * 1000,
+        "received": sum(each["received"]["mean"] for each in uses) * 8 / 1000,
+        "memory": sum(each["memory"]["now"] for each in uses) / 2**20,
+        "disk": sum(each["disk"]["now"] for each in uses) / 2**20,
+    }
+
+
+def test_what_is_measured_is_what_is_true(name: str, tmp_path: Path) -> None:
+    """Of a run of two pods, of all others and of the nodes, rates within five percent."""
+    with running(tmp_path, "--seed", "7", speed=30.0) as it:
+        target = it.url.removeprefix("https://")
+        with serving(name, tmp_path, target=target) as (url, process):
+            for pod, run, cpu in (
+                ("a-0", "run-a", "500m"),
+                ("a-1", "run-a", "1"),
+                ("x", "", "250m"),
+            ):
+                start(it, pod, run, cpu)
+            look = partial(measured, url, queries=short())
+            until(look, lambda found: "cpu_milli" in found.now.get("run-a", {}))
+            time.sleep(SECONDS)  # until the window is full: a rate over less of it is less
+            found = look()
+            real, others = truth(it, SECONDS, "a-0", "a-1"), truth(it, SECONDS, "x")
+            run = found.now["run-a"]
+            assert run["cpu_milli"] == pytest.approx(real["cpu"], rel=0.05)
+            assert run["network_in_kbps"] == pytest.approx(real["received"], rel=0.05)
+            # They grow; the last scrape was a second or two ago.
+            assert run["memory_mib"] == pytest.approx(real["memory"], rel=0.1)
+            assert run["storage_mib"] == pytest.approx(real["disk"], rel=0.1)
+            assert found.others["cpu_milli"] == pytest.approx(others["cpu"], rel=0.05)
+            total = real["cpu"] + others["cpu"]
+            assert found.load["cpu_milli"] >= total * 0.95
+            assert set(found.nodes) == {"node-1", "node-2", "node-3"}
+            assert found.gaps == {}
+            held_and_ended(url, process)
+
+
+def held_and_ended(url: str, process: Any) -> None:
+    """A server that hangs, answers again, and is gone: an error, figures, an error."""
+    process.send_signal(signal.SIGSTOP)
+    with pytest.raises(errors.Unreachable, match="no answer in time"):
+        measured(url, seconds=1.0)
+    process.send_signal(signal.SIGCONT)
+    assert measured(url).load
+    process.terminate()
+    process.wait(timeout=30)
+    with pytest.raises(errors.Unreachable, match="refused"):
+        measured(url)
