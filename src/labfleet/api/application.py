@@ -29,7 +29,7 @@ from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
 from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, SOURCES, litestar_route
-from labfleet.api.front import App, Credentials, Done, Front
+from labfleet.api.front import App, Call, Credentials, Done, Front
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
 from labfleet.api.streams.open_stream import LIMIT, OpenStreams
@@ -111,7 +111,7 @@ def build(
         web=web,
         credentials=credentials,
         done=done,
-        on_defect=on_defect,
+        defended=functools.partial(_defended, on_defect),
         document=document,
         names=names,
     )
@@ -140,6 +140,22 @@ def _with_scope(
             await problems.send(send, *_problem(scope, error))
 
     return inner
+
+
+async def _defended(
+    on_defect: Callable[[str, BaseException], None] | None, stream: Awaitable[None], call: Call
+) -> None:
+    """Serve a stream: a defect before its head becomes a problem, one after it cuts it."""
+    try:
+        await stream
+    except errors.LabfleetError:
+        raise
+    except Exception as error:
+        if call.status:
+            raise
+        if on_defect is not None:
+            on_defect(call.request_id, error)
+        await call.refuse_unexpected()
 
 
 class _Collected(Router):

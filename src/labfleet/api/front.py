@@ -80,7 +80,7 @@ class Front:
         web: App | None = None,
         credentials: Credentials | None = None,
         done: Callable[[Done], None] | None = None,
-        on_defect: Callable[[str, BaseException], None] | None = None,
+        defended: Callable[[Awaitable[None], Call], Awaitable[None]] = lambda stream, _: stream,
         document: Callable[[], Mapping[str, Any]] = dict,
         names: HostNames = EVERY_NAME,
     ) -> None:
@@ -98,7 +98,7 @@ class Front:
         self._web = web
         self._credentials = credentials
         self._done = done
-        self._on_defect = on_defect
+        self._defended = defended
 
     def shutdown(self) -> None:
         """Tell every client of every stream that the server ends, and let them go."""
@@ -111,9 +111,8 @@ class Front:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        call = _Call(self._services, scope, send)
+        call = Call(self._services, scope, send)
         started = asyncio.get_running_loop().time()
-        stream: Awaitable[None] | None = None
         try:
             # What the routes find and leave in their scope goes with it when a stream begins.
             own = {**scope, "state": dict(scope.get("state", ()))}
@@ -123,18 +122,12 @@ class Front:
                 await stream
         except errors.LabfleetError as error:
             await call.refuse(error)
-        except Exception as error:
-            if stream is None or call.status:
-                raise
-            if self._on_defect is not None:
-                self._on_defect(call.request_id, error)
-            await call.refuse_unexpected()
         finally:
             if self._done is not None:
                 seconds = asyncio.get_running_loop().time() - started
                 self._done(call.done(seconds))
 
-    async def _serve(self, call: _Call, scope: Scope, receive: Receive) -> Awaitable[None] | None:
+    async def _serve(self, call: Call, scope: Scope, receive: Receive) -> Awaitable[None] | None:
         """Answer a request; return what is left to do when the answer is a stream."""
         path, method = scope["path"], scope["method"]
         asked = _header(scope, b"host")
@@ -172,7 +165,9 @@ class Front:
             return None
         await self._inner(scope, receive, call.send)
         stream: EventStream | None = scope.get(STREAM)
-        return None if stream is None else stream.serve(receive, call.send)
+        if stream is None:
+            return None
+        return self._defended(stream.serve(receive, call.send), call)
 
     async def _principal(self, scope: Scope, method: str) -> Principal | None:
         text = _credential(scope)
@@ -185,7 +180,7 @@ class Front:
         return principal
 
 
-class _Call:
+class Call:
     """One request: its id, and a `send` that adds the headers."""
 
     __slots__ = ("_scope", "_send", "_services", "principal", "request_id", "status", "told")
