@@ -19,7 +19,9 @@ LENGTH, REAL = 600, 5.0
 """Fleet seconds that the first runs last, and the real ones that they last at least: only what is
 looked at a few times is measured."""
 TRIES = 5
-"""So often a run is asked for that shall be judged by what was learned, or shall wait."""
+"""So often a run is asked for that shall be learned, shall wait, or shall be ended by its pods."""
+HELD = 60
+"""So many times its length a run may hold what it gets."""
 REST = 5
 """Steps until a part that was denied is asked again: what lacks room, or found no measurement."""
 FAMILY = "waku"
@@ -51,33 +53,43 @@ def length_at(speed: float) -> int:
     return max(LENGTH, round(REAL * speed))
 
 
+def held(length: int) -> int:
+    """Return for how long a run may hold what it gets, in fleet seconds.
+
+    Far longer than its pods live: nobody reports for it and nobody sees its pods while the server
+    is killed again and again, and a run that expires shows nothing.
+    """
+    return min(604_800, HELD * length)
+
+
 def family(length: int) -> RunPart:
     """Return a run of which its caller says nothing but what it is: by default, then learned."""
-    body = {"params": {"chart": FAMILY, "nodecount": 6}, "durationSeconds": 4 * length}
+    body = {"params": {"chart": FAMILY, "nodecount": 6}, "durationSeconds": held(length)}
     return RunPart("family", body, PodPlan(count=6, cpu_milli=500, seconds=length))
 
 
 def pair(length: int) -> list[RunPart]:
     """Return two runs of declared cost: of 19.2 CPUs that may be used, the second waits."""
     mesh = {"params": {"chart": "mesh"}, "cost": {"cpu": 10, "memory": "10Gi"}}
-    body = {**mesh, "durationSeconds": 4 * length}
+    body = {**mesh, "durationSeconds": held(length)}
     return [
         RunPart("room", body, PodPlan(4, 2500, length * 4 // 3)),
         RunPart("queue", {**body, "queue": True}, PodPlan(4, 2500, length // 2)),
     ]
 
 
+def crash(length: int) -> RunPart:
+    """Return a run whose pod fails, and whose caller does not say so."""
+    peers = {"chart": "nimlibp2p", "number_of_peers": 1}
+    pods = PodPlan(1, 500, length // 3, fails=True)
+    body = {"params": peers, "durationSeconds": held(length)}
+    return RunPart("crash", body, pods, silent=True)
+
+
 def opening(length: int) -> list[RunPart]:
     """Return what is asked at first, of a cluster of 24 CPUs."""
-    peers = {"params": {"chart": "nimlibp2p", "number_of_peers": 1}, "durationSeconds": 4 * length}
     large = {"params": {"chart": FAMILY, "nodecount": 3000}}
-    crash = PodPlan(1, 500, length // 3, fails=True)
-    return [
-        family(length),
-        RunPart("large", large, None),
-        RunPart("crash", peers, crash, silent=True),
-        *pair(length),
-    ]
+    return [family(length), RunPart("large", large, None), crash(length), *pair(length)]
 
 
 class Starter(Protocol):
@@ -196,13 +208,20 @@ class RunScript:
         elif status["phase"] not in LIVE:
             self.pods.remove(name)
             del self._own[name]
-            if own.part.name == "family" and not learned_from(run) and self._may_try(own.part):
-                self.again()
+            if not shown(own.part, run) and self._may_try(own.part):
+                self._waiting.append(own.part)
 
     def _may_try(self, part: RunPart) -> bool:
         """Tell whether a run that did not show what it shall is asked for once more."""
         self._tries[part.name] += 1
         return self._tries[part.name] < TRIES
+
+
+def shown(part: RunPart, run: Mapping[str, Any]) -> bool:
+    """Tell whether a run that is over has shown what its part is for."""
+    if part.name == "family":
+        return bool(learned_from(run))
+    return not part.silent or run["status"]["phase"] == "FAILED"
 
 
 def learned_from(run: Mapping[str, Any]) -> tuple[str, ...]:
