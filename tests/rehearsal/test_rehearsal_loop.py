@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import socket
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,22 @@ def test_sockets_are_refused() -> None:
             await loop.sock_recv(left, 1)
 
     loops.run(1, main)
+
+
+def test_what_has_not_begun_at_the_end_complains_of_nothing() -> None:
+    """A task that was made in the last step is closed like all others."""
+
+    async def never() -> None:
+        await asyncio.sleep(1)
+
+    async def main(loop: loops.Loop) -> None:
+        loop.spawn(loops.Process("late"), never())
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        loops.run(1, main)
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 def test_a_killed_process_runs_no_finally() -> None:

@@ -410,9 +410,11 @@ class Loop(asyncio.BaseEventLoop):
     def bury(self) -> None:
         """Close everything that still waits, without letting any of it act any more."""
         self._over = True
+        # First, since one that has not begun is referenced only by its place in `_pending`.
+        tasks = [*self._all, *self._graves]
         self._pending.clear()
         self._timers.clear()
-        for task in [*self._all, *self._graves]:
+        for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
             if not task.done():
                 with suppress(BaseException):
