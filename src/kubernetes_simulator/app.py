@@ -224,7 +224,8 @@ class App:
             if stream.bookmarks and now >= mark and not telling.silent:
                 going = going and await telling.tell([stream.watch.bookmark()])
                 mark = now + BOOKMARK_SECONDS
-            if going and stream.watch.revision == world.store.revision and world.cut == cut:
+            seen = stream.watch.revision == world.store.revision and world.cut == cut
+            if going and seen and not telling.gone:
                 await self._bell.wait(max(0.0, min(end, mark) - now))
         return telling.orderly
 
