@@ -13,7 +13,7 @@ from product_breaks import Break, Patch
 
 from labfleet.controllers import cluster_samples, clusters
 from labfleet.decisions.admission import chance, judge, needs
-from labfleet.decisions.prediction import learner, series
+from labfleet.decisions.prediction import forecasts, series
 from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.simulation import SimulationPhase
@@ -129,13 +129,13 @@ def count_twice(patch: Patch) -> None:
 
 def say_an_old_version(patch: Patch) -> None:
     """Predict by all runs and say that it was by the first few."""
-    before = learner.Learner.predict
+    before = forecasts.Foreseen._prediction
 
-    def predict(self: Any, *args: Any, **given: Any) -> Any:
-        made = before(self, *args, **given)
-        return msgspec.structs.replace(made, version=made.version // 2)
+    def made(self: Any, *args: Any) -> Any:
+        told = before(self, *args)
+        return msgspec.structs.replace(told, version=told.version // 2)
 
-    patch.setattr(learner.Learner, "predict", predict)
+    patch.setattr(forecasts.Foreseen, "_prediction", made)
 
 
 def let_outliers_carry(patch: Patch) -> None:
