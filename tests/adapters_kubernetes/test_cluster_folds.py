@@ -159,6 +159,14 @@ def test_a_run_ends_as_its_last_pods_did(fates: list[Fate], reason: str) -> None
     assert run_over(reversed(fates)).reason == reason
 
 
+def test_a_job_that_gave_up_and_removed_its_other_pods_has_failed() -> None:
+    """With a pod that failed they go at once; what is removed much later was removed by somebody."""
+    gave_up = ends(("Failed", 10, "j"), ("Gone", 11, "j"), ("Gone", 12, "j"))
+    assert run_over(gave_up).reason == "Failed"
+    retried = ends(("Failed", 10, "j"), ("Gone", 500, "j"))
+    assert run_over(retried).reason == "Gone"
+
+
 def test_only_so_many_ended_runs_are_remembered() -> None:
     """The oldest are forgotten first, and of one run only the ends that tell."""
     kept = Ends(3)

@@ -111,7 +111,11 @@ def run_over(fates: Iterable[Fate]) -> RunOver:
     counted: list[Fate] = []
     for each in sorted(fates, key=lambda found: found.ended):
         if each.job:
-            newest[each.job] = each
+            before = newest.get(each.job)
+            gone = each.reason == "Gone" and before is not None
+            # A Job that gave up, or is done, removes its other pods itself.
+            if before is None or not gone or each.ended - before.ended > TOGETHER:
+                newest[each.job] = each
         else:
             counted.append(each)
     counted += newest.values()
