@@ -129,6 +129,7 @@ def count_twice(patch: Patch) -> None:
 
 def say_an_old_version(patch: Patch) -> None:
     """Predict by all runs and say that it was by the first few."""
+    # private _prediction: brief and whole predictions are both made there
     before = forecasts.Foreseen._prediction
 
     def made(self: Any, *args: Any) -> Any:
