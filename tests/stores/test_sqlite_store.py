@@ -47,6 +47,7 @@ async def test_who_is_woken_together_reads_a_page_once(
     await store.commit(commit(put("w2")))
     assert len((await store.events(begin)).events) == 2
     assert len((await store.events(begin, limit=1)).events) == 1
+    await store.close()
 
 
 @pytest.mark.asyncio
