@@ -147,7 +147,7 @@ def _answers(plan: Plan) -> list[dict[str, Any]]:
 
     ways: dict[str, Callable[[], Any]] = {
         f"admit, approved, {LIVE} live": lambda: answer(wide),
-        "limit: adding and counting": lambda: chance.risk(load, drawn, wide),
+        "limit: adding and counting": lambda: chance.risk(load.drawn + drawn, wide),
         f"admit, denied, {LIVE} live": lambda: answer(full),
         "draws of a run": lambda: draws("asks", need.spreads),
         "add and remove a run": change,

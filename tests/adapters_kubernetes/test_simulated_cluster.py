@@ -14,15 +14,13 @@ from typing import Any
 import pytest
 from scripted_cluster import Kubeconfigs, cluster, looking
 
+from kubernetes_simulator.shell.fixture import Running, running
 from labfleet.adapters.kubernetes.calls import Bounds
 from labfleet.adapters.kubernetes.viewer import KubernetesViewer
 from labfleet.app.system import SystemClock, SystemRng
 from labfleet.interfaces.cluster_view import ClusterView
 from labfleet.kernel import errors
 from labfleet.resources.cluster_access import Figure, MetricsKind, MetricsSource
-
-pytest.importorskip("kubernetes_simulator")
-from kubernetes_simulator.shell.fixture import Running, running
 
 LABEL = "labfleet/simulation-id"
 PODS = "/api/v1/namespaces/default/pods"

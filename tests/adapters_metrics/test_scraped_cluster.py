@@ -16,13 +16,11 @@ import pytest
 from promql_servers import serving
 from real_meter import measured
 
+from kubernetes_simulator.shell.fixture import Running, running
 from labfleet.adapters.metrics.queries import WINDOW, value_query
 from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.kernel import errors
 from labfleet.resources.cluster_access import RUN_LABEL, Figure, MetricsSource
-
-pytest.importorskip("kubernetes_simulator")
-from kubernetes_simulator.shell.fixture import Running, running
 
 pytestmark = pytest.mark.real
 SECONDS = 15

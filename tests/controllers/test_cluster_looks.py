@@ -17,7 +17,7 @@ from labfleet.resources.history import Use
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.simulation import Simulation
 from labfleet.service.reads import explain
-from labfleet.service.verbs import admission
+from labfleet.service.verbs import admission, objects
 
 PROM = {"name": "prom", "url": "http://prom:9090"}
 NODE = NodeView("n1", {"cpu_milli": 10_000, "memory_mib": 102_400})
@@ -35,6 +35,7 @@ class Seen:
         self.load: dict[str, float] = {"cpu_milli": 100.0, "memory_mib": 1000.0}
         self.others: dict[str, float] = {}
         self.used: dict[str, dict[str, Use]] = {}
+        self.now: dict[str, dict[str, float]] = {}
         self.blind = self.unmeasured = False
         self.looks = 0
 
@@ -53,7 +54,9 @@ class Seen:
             return None
         if self.unmeasured:
             raise errors.Unreachable("the metrics are away")
-        return ClusterUsage(self._clock.now(), self.load, self.used, others=self.others)
+        return ClusterUsage(
+            self._clock.now(), self.load, self.used, now=self.now, others=self.others
+        )
 
 
 async def begun(w: World, **spec: object) -> Seen:
@@ -340,6 +343,68 @@ def test_pods_that_are_gone_end_a_run_and_pods_never_seen_do_not() -> None:
             assert of(w, run).status.phase == "COMPLETED"
             assert "caller did not report" in of(w, run).status.note
             assert of(w, other).status.phase == "APPROVED"
+
+    play(story)
+
+
+def test_a_caller_that_reports_has_not_forgotten_a_run_whose_pods_are_over() -> None:
+    """It goes on while reports come, and ends as its pods did once they do not, not as expired."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w)
+            run = await ask(w, ttlSeconds=60)
+            seen.runs = {run.name: RunPods(running=1)}
+            await w.until(lambda: of(w, run).status.phase == "RUNNING")
+            seen.runs, seen.over = {}, {run.name: RunOver("Failed", "container c ended with 3")}
+            assert w.process is not None
+            for _ in range(20):
+                await w.let_pass(60)
+                await admission.simulation_heartbeat(w.process.services, ADMIN, run.name, "default")
+            assert of(w, run).status.phase == "RUNNING"
+            await w.let_pass(300)
+            assert of(w, run).status.phase == "FAILED"
+            assert "caller did not report" in of(w, run).status.note
+
+    play(story)
+
+
+def test_pods_of_runs_that_hold_nothing_count_with_the_others() -> None:
+    """A cancelled run whose pods stay, and a label that names no run, take room all the same."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w)
+            run, gone = await ask(w, 2), await ask(w, 2)
+            seen.others = {"cpu_milli": 1000.0}
+            use = {"cpu_milli": 2000.0, "network_in_kbps": 5.0}
+            seen.now = {run.name: use, gone.name: use, "nobody": use}
+            assert w.process is not None
+            await admission.simulation_complete(
+                w.process.services, ADMIN, gone.name, "default", status="cancelled"
+            )
+            await w.until(lambda: cluster(w).status.seen.others.cpu_milli == 5250)  # type: ignore[union-attr]
+            assert (await ask(w, 1)).status.phase == "DENIED"
+
+    play(story)
+
+
+def test_a_change_of_targets_forgets_nothing_that_was_heard() -> None:
+    """Only a source or an access that is described anew has yet to be heard."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w)
+            seen.unmeasured = True
+            for percent in (70, 75):
+                await w.let_pass(20)
+                body = {"spec": {"cpuPercent": percent}}
+                await objects.patch(
+                    w.services, ADMIN, KINDS["Cluster"], "c1", body, namespace="default"
+                )
+                await w.let_pass(10)
+                assert safe(w) == "False Measured"
+                assert (await ask(w)).status.phase == "APPROVED"
 
     play(story)
 

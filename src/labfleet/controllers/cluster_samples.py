@@ -47,6 +47,7 @@ class ClusterSamples:
         self._context = context
         self._kept = kept
         self._waiting: dict[Owner, Buckets] = {}
+        self._count = 0
         self._newest: dict[Key, datetime] = {}
         self._watched: dict[Key, dict[str, Watched]] = {}
         self._term: stores.Fence | None = None
@@ -64,7 +65,7 @@ class ClusterSamples:
         await self._write()
 
     async def _write(self) -> None:
-        taken, self._waiting = self._waiting, {}
+        taken, self._waiting, self._count = self._waiting, {}, 0
         rows = [row for owner, buckets in taken.items() for row in rows_of(owner, buckets)]
         for first in range(0, len(rows), CHUNK):
             try:
@@ -78,6 +79,7 @@ class ClusterSamples:
         """Let a bucket wait that could not be written, beside what was measured since."""
         buckets = self._waiting.setdefault(row.owner, {})
         place, bucket = (row.step, row.at), series.unpack(row.owner.kind, row.data)
+        self._count += place not in buckets
         buckets[place] = series.merged(bucket, buckets.get(place, {}))
 
     async def watch(self, cluster: Cluster, runs: Iterable[Simulation]) -> dict[str, Watched]:
@@ -118,8 +120,12 @@ class ClusterSamples:
                 self._add(uid, Simulation.__name__, found.at, metrics(told))
 
     def _add(self, uid: str, kind: str, at: datetime, values: Mapping[str, float | None]) -> None:
-        if sum(map(len, self._waiting.values())) < WAITING:
-            series.add(self._waiting.setdefault(Owner(kind, uid), {}), kind, at, values)
+        if self._count >= WAITING:
+            return
+        buckets = self._waiting.setdefault(Owner(kind, uid), {})
+        before = len(buckets)
+        series.add(buckets, kind, at, values)
+        self._count += len(buckets) - before
 
     def forget(self, cluster: Key) -> None:
         """Drop what is kept of a cluster that is gone; what waits to be written is swept later."""

@@ -1,7 +1,7 @@
 """Looks at what clusters have and use: nodes, pods of runs, figures, and whether they are known.
 
-One look is one record at most, and one for each run of which there is something new. What a run has
-used is recorded when a peak has grown by a twentieth, and when a mean, median or 95 % has moved by
+One look is one record at most of the cluster, and of a run two: what it has used, and what its pods
+say, where that is new. What a run has used is recorded when a peak has grown by a twentieth, and when a mean, median or 95 % has moved by
 that much and the run was looked at a quarter more often than at the last record: a run writes some
 dozens of times at most, however long it is measured. What cannot be had is unknown, never 0, and
 after a while the cluster is in safe mode.
@@ -28,7 +28,7 @@ from labfleet.interfaces.cluster_meter import ClusterMeter, ClusterUsage
 from labfleet.interfaces.cluster_view import ClusterView, ClusterViewer
 from labfleet.kernel import errors
 from labfleet.resources.cluster import Cluster, ClusterSeen, Overload, as_seen, capacity_of
-from labfleet.resources.cluster_access import Figure
+from labfleet.resources.cluster_access import Figure, KubernetesAccess
 from labfleet.resources.conditions import Condition
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Key
@@ -49,7 +49,7 @@ KEPT_EVERY = 900.0
 ACTOR = "cluster-controller"
 _DIMENSIONS = ("cpu_milli", "memory_mib", "network_kbps")
 T = TypeVar("T")
-_NOT_NOW = (errors.Temporary, errors.Ambiguous, errors.Denied, errors.Invalid, errors.Protocol)
+_NOT_NOW = (errors.Temporary, errors.Denied, errors.Invalid)
 """What a look at one part may fail with; all else is a fault of ours."""
 
 
@@ -82,7 +82,7 @@ class ClusterController:
         self._samples = ClusterSamples(context, kept)
         self._looked: dict[Key, datetime] = {}
         self._overload: dict[Key, Overload] = {}
-        self._described: dict[Key, tuple[str, int]] = {}
+        self._described: dict[Key, tuple[str, KubernetesAccess | None, object]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Look at a cluster and record what has changed by it."""
@@ -92,7 +92,8 @@ class ClusterController:
             self._samples.forget(key)
             self._forget(key)
             return Done()
-        described = (cluster.metadata.uid, cluster.metadata.generation)
+        # What was heard stays true of a cluster that is only filled otherwise from now on.
+        described = (cluster.metadata.uid, cluster.spec.kubernetes, cluster.spec.metrics)
         if self._described.get(key, described) != described:
             self._forget(key)
         self._described[key] = described
@@ -100,7 +101,7 @@ class ClusterController:
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, key.path)
         if found.usage is not None:
             found = dataclasses.replace(found, usage=by_uid(found.usage, runs))
-        if found.usage is None:
+        else:
             self._looked.pop(key, None)
         await self._runs(cluster, found)
         await self._record(cluster, found)
@@ -114,8 +115,8 @@ class ClusterController:
         return any(each.age is not None for each in parts.values())
 
     def _forget(self, key: Key) -> None:
-        """Forget what was heard of a cluster that is gone or was described anew."""
-        uid, _ = self._described.pop(key, ("", 0))
+        """Forget what was heard of a cluster that is gone, or reached otherwise from now on."""
+        uid = self._described.pop(key, ("", None, ()))[0]
         self._services.watch.forget(uid)
         self._looked.pop(key, None)
         self._overload.pop(key, None)
@@ -225,7 +226,11 @@ class ClusterController:
         view, before = found.view, cluster.status.seen
         if view is None:
             return before if cluster.spec.kubernetes is not None else None
-        others: Mapping[str, float] = view.others
+        runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+        known = {name for each in runs for name in (each.name, each.metadata.uid)}
+        # Pods of runs that hold nothing take as much as those of nobody.
+        strange = [each.requested for name, each in view.runs.items() if name not in known]
+        others: Mapping[str, float] = summed([view.others, *strange])
         if cluster.spec.metrics:
             others = {} if found.usage is None else found.usage.others
         nodes = [(each.allocatable, each.ready and each.schedulable) for each in view.nodes]
@@ -298,14 +303,26 @@ def _gap(usage: ClusterUsage) -> str:
 
 
 def by_uid(usage: ClusterUsage, runs: Iterable[Simulation]) -> ClusterUsage:
-    """Return what was measured of these runs by their uids: labels say the name or the uid."""
-    named = ((each.metadata.uid, each.name) for each in runs)
-    now = {
-        uid: told
-        for uid, name in named
-        if (told := usage.now.get(uid) or usage.now.get(name)) is not None
-    }
-    return dataclasses.replace(usage, now=now)
+    """Return what was measured of these runs by their uids: labels say the name or the uid.
+
+    What other labels say is of no run that holds something, so it counts with the others; where what
+    others use is not known, it stays so.
+    """
+    uids = {name: each.metadata.uid for each in runs for name in (each.name, each.metadata.uid)}
+    now = {uids[name]: told for name, told in usage.now.items() if name in uids}
+    strange = [told for name, told in usage.now.items() if name not in uids]
+    whole = summed([usage.others, *strange])
+    others = {name: value for name, value in whole.items() if name in usage.others}
+    return dataclasses.replace(usage, now=now, others=others)
+
+
+def summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sums by name."""
+    found: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            found[name] = found.get(name, 0) + value
+    return found
 
 
 def worth_telling(before: Mapping[str, Use], now: Mapping[str, Use], run: Watched) -> bool:

@@ -2,9 +2,9 @@
 
 The leading worker controller merges the samples in its memory into the store's ring buffers, one
 batch a minute; no event is appended. A crash loses one minute. It also drops the series of every
-kind that are no longer wanted; those of clusters and runs are written by `cluster_samples`. Samples that another process gave
-(`engine.sample_exchange`) are merged when they were measured in this leader's term; older ones
-were merged by the leader before.
+kind that are no longer wanted; those of clusters and runs are written by `cluster_samples`. Samples
+that another process gave (`engine.sample_exchange`) are merged when they were measured in this
+leader's term; older ones were merged by the leader before.
 """
 
 from __future__ import annotations

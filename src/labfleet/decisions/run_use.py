@@ -3,9 +3,9 @@
 A run's samples are those of its own pods: what runs beside it is never subtracted from a total.
 Peak and mean are exact over what was added. Median and 95 % come from a histogram whose classes
 are each 4 % wider than the one below, so that they are at most 2 % off; a minute of several
-measurements, read back from the store, counts in it as so many times its mean. Nothing is added for a time in which nobody
-measured, and a figure without samples is absent, never 0. Pure; needs no numpy, since a process
-that only ends runs reads it too.
+measurements, read back from the store, counts in it as so many times its mean. Nothing is added
+for a time in which nobody measured, and a figure without samples is absent, never 0. Pure; needs no
+numpy, since a process that only ends runs reads it too.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ _KINDS = {
 }
 
 
-def risk(load: Load, drawn: Draws, target: Amounts) -> float:
-    """Return the chance that the load with a run exceeds the target in any dimension."""
-    return _count(load.drawn + drawn, target) / DRAWS
+def risk(total: Draws, target: Amounts) -> float:
+    """Return the chance that outcomes, of a load with a run, exceed the target in any dimension."""
+    return _count(total, target) / DRAWS
 
 
 def fits(
@@ -46,7 +46,7 @@ def fits(
     """Tell whether the rule lets a run in; `total` are the load's outcomes with the run's."""
     if _short(cost, held, target, rule):
         return False
-    return rule is not Rule.CHANCE or _count(total, target) / DRAWS <= epsilon
+    return rule is not Rule.CHANCE or risk(total, target) <= epsilon
 
 
 def admit(
@@ -71,7 +71,7 @@ def admit(
     chance = None
     if rule is Rule.CHANCE:
         total = load.drawn + drawn
-        chance = _count(total, target) / DRAWS
+        chance = risk(total, target)
         if chance > epsilon:
             short = (*_lacking(total, cost, target, epsilon), *short)
     said = _odds(chance, epsilon)
@@ -168,6 +168,6 @@ def _alone(
     """Return what the run lacks where nothing else runs."""
     nothing = (0,) * len(DIMENSIONS)
     short = _short(vector(cost), nothing, target, rule)
-    if rule is Rule.CHANCE and _count(drawn, target) / DRAWS > epsilon:
+    if rule is Rule.CHANCE and risk(drawn, target) > epsilon:
         return (*_lacking(drawn, cost, target, epsilon), *short)
     return short

@@ -1,4 +1,4 @@
-"""The rules of clusters, their explanation, and what is worked out when they are read."""
+"""The rules of clusters, and their explanation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labfleet.resources.cluster_conditions import ClusterCondition
 from labfleet.service.core.explanation import Explanation, made
 from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules
+from labfleet.service.kinds import cluster_rules, indices, machine_rules
 from labfleet.service.kinds.cluster_mode import mode_of
 
 
@@ -79,6 +79,8 @@ def _promise(cluster: Cluster) -> str:
 
 RULES = KindRules(
     name="Cluster",
+    create=cluster_rules.create,
+    update=cluster_rules.update,
     delete=machine_rules.delete_cluster,
     explain=_explain,
 )

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import msgspec
 
+from labfleet.decisions import run_pods
 from labfleet.kernel.clock import utc_text
-from labfleet.resources import conditions, refs
-from labfleet.resources.cluster_conditions import SimulationCondition
+from labfleet.resources import refs
 from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
@@ -47,10 +47,9 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
         waits.append("the caller to report its end")
         if status.reservation is not None and status.reservation.end is not None:
             deadline = Deadline(at=status.reservation.end, what="the approval expires")
-        over = conditions.find(status.conditions, SimulationCondition.PODS_LIVE)
-        if over is not None and over.status == "False":
-            grace = timedelta(seconds=services.settings.now().admission.grace_seconds)
-            ends = over.last_transition_time + grace
+        grace = timedelta(seconds=services.settings.now().admission.grace_seconds)
+        ends = run_pods.ends_at(status, grace)
+        if ends is not None:
             deadline = Deadline(at=ends, what="it ends, since its pods are over")
     told = made(
         obj,

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from labfleet.decisions import run_pods
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import refs
@@ -143,8 +144,8 @@ async def expire(
 ) -> int:
     """End every approval that is over, was not taken up or whose caller is lost; return how many.
 
-    Otherwise a caller that died would hold capacity for ever. What waits too long ends too. A
-    controller calls this.
+    Otherwise a caller that died would hold capacity for ever. What waits too long ends too. One
+    whose pods are known to be over ends as they did. A controller calls this.
     """
     now, cache = services.clock.now(), services.cache
     longest = timedelta(seconds=services.settings.now().admission.longest_wait_seconds)
@@ -161,8 +162,12 @@ async def expire(
             if each.status.asked_at is not None and each.status.asked_at + longest <= now
         ]
     for each, why in sorted(found, key=lambda one: one[0].key):
-        phase, space = SimulationPhase.EXPIRED, each.metadata.namespace
-        await ended(services, caller, each.name, space, phase, fence=fence, note=why)
+        by_pods = run_pods.end(each.status)
+        phase, note = by_pods or (SimulationPhase.EXPIRED, why)
+        await ended(
+            services, caller, each.name, each.namespace, phase,
+            fence=fence, note=note, seen=by_pods is not None,
+        )  # fmt: skip
     return len(found)
 
 

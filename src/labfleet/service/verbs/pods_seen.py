@@ -13,27 +13,12 @@ from datetime import timedelta
 
 import msgspec
 
+from labfleet.decisions import run_pods
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_view import ClusterView, RunOver, RunPods
-from labfleet.resources import conditions
-from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
-from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
+from labfleet.resources.simulation import HOLDING, Simulation
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
 from labfleet.service.verbs import admission
-
-ENDED = {
-    "Completed": PodsReason.COMPLETED,
-    "Failed": PodsReason.FAILED,
-    "OOMKilled": PodsReason.OOM_KILLED,
-    "Evicted": PodsReason.EVICTED,
-}
-"""How a view says that pods ended, and the reason that is recorded; all else is not known."""
-_PHASES = {
-    PodsReason.FAILED: SimulationPhase.FAILED,
-    PodsReason.OOM_KILLED: SimulationPhase.FAILED,
-    PodsReason.EVICTED: SimulationPhase.FAILED,
-}
-_LIVE = SimulationCondition.PODS_LIVE
 
 
 async def follow(
@@ -49,8 +34,7 @@ async def follow(
         if pods is not None:
             return await _lives(services, caller, run, pods, fence)
     over = view.over.get(run.metadata.uid) or view.over.get(run.name)
-    before = conditions.find(run.status.conditions, _LIVE)
-    if over is None and before is None:
+    if over is None and not run_pods.were_seen(run.status):
         return run  # Its pods never carried its name, as far as anybody knows.
     return await _over(services, caller, run, over or RunOver("Gone"), fence)
 
@@ -70,12 +54,7 @@ async def _lives(
         now = services.clock.now()
         grace = services.settings.now().admission.grace_seconds
         new = admission.alive(old, now, grace, tells="its pods live")
-        told = conditions.put(new.status.conditions, _LIVE, "True", PodsReason.RUNNING, now=now)
-        if told is new.status.conditions:
-            return new
-        return msgspec.structs.replace(
-            new, status=msgspec.structs.replace(new.status, conditions=told)
-        )
+        return _with(new, run_pods.living(new.status, now))
 
     return await _changed(services, (caller, "PodsLive"), run, after, fence)
 
@@ -87,41 +66,25 @@ async def _over(
     over: RunOver,
     fence: stores.Fence | None,
 ) -> Simulation:
-    """Record how the pods of a run ended, and end it when its caller has not for its grace."""
-    reason = ENDED.get(over.reason, PodsReason.GONE)
+    """Record how the pods of a run ended, and end it when its caller has not in time."""
 
     def after(old: Simulation) -> Simulation:
         now = services.clock.now()
-        before = conditions.find(old.status.conditions, _LIVE)
-        if reason is PodsReason.GONE and before is not None and before.status == "False":
-            return old  # How they ended was seen before they were removed.
-        told = conditions.put(
-            old.status.conditions, _LIVE, "False", reason, over.message[:500], now=now
-        )
-        if told is old.status.conditions:
-            return old
-        return msgspec.structs.replace(
-            old, status=msgspec.structs.replace(old.status, conditions=told)
-        )
+        return _with(old, run_pods.over(old.status, over.reason, over.message, now))
 
     new = await _changed(services, (caller, "PodsOver"), run, after, fence)
-    found = conditions.find(new.status.conditions, _LIVE)
     grace = timedelta(seconds=services.settings.now().admission.grace_seconds)
-    if new.status.phase not in HOLDING or found is None or found.status != "False":
+    at, end = run_pods.ends_at(new.status, grace), run_pods.end(new.status)
+    if new.status.phase not in HOLDING or at is None or end is None or services.clock.now() < at:
         return new
-    if services.clock.now() < found.last_transition_time + grace:
-        return new
-    ended = next(each for each in PodsReason if each == found.reason)
+    phase, note = end
     return await admission.ended(
-        services,
-        caller,
-        new.name,
-        new.namespace,
-        _PHASES.get(ended, SimulationPhase.COMPLETED),
-        fence=fence,
-        note=f"{ended.sentence.rstrip('.')}; its caller did not report its end",
-        seen=True,
+        services, caller, new.name, new.namespace, phase, fence=fence, note=note, seen=True
     )
+
+
+def _with(run: Simulation, status: object) -> Simulation:
+    return run if status is run.status else msgspec.structs.replace(run, status=status)
 
 
 async def _changed(
