@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
-from labfleet.decisions.catalogues import needs
-from labfleet.decisions.lifecycle.session import budget
+from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
@@ -24,8 +23,6 @@ from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
-
-TEARDOWN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +95,7 @@ class Requests:
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
-        begin, end = lifecycle.resolve_slot(session, budget.of(session, definition), now)
-        return placement.PlacementRequest(
-            amounts=definition.status.demand,
-            start=begin,
-            end=end + TEARDOWN,
-            track=session.spec.track or definition.spec.track,
-            licence_affinity=definition.spec.licence_affinity,
-            needs=needs(definition.status),
-        )
+        return asked(session, definition, now)
 
 
 def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
