@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labfleet.decisions.claims.growth import missing, promised
 from labfleet.decisions.claims.nearest import nearest, shifted
 from labfleet.decisions.claims.places import Claimed, Extent, Lack, PoolClaims, claim_of, covers
 from labfleet.decisions.placement import PlacementRequest, WorkerShape
@@ -202,3 +203,30 @@ def test_nearest_slots_fit(requests, wanted, places):
         step = timedelta(minutes=1 if move > timedelta() else -1)
         between = [step * n for n in range(1, abs(move // step))]
         assert not any(isinstance(pool.find(shifted(wanted, each)), int) for each in between)
+
+
+@given(st.lists(_slots, max_size=12), st.sets(st.integers(0, 3)), st.integers(0, 4))
+def test_growth_covers_what_is_due(requests, bound, spare):
+    """With the missing workers made, each place that is due has a worker of its own."""
+    pool = PoolClaims(extent(4, size=_SIZE), NOW)
+    for number, request in enumerate(requests):
+        taken(pool, request, f"s{number}")
+    for each in list(pool.claims()):
+        if each.claim.place in bound:
+            pool.add(replace(each, worker=f"w{each.claim.place}"))
+    serving = {f"w{place}" for place in bound} | {f"spare{number}" for number in range(spare)}
+    until = NOW + timedelta(minutes=35)
+    found = promised(pool, until)
+    need = {e.claim.place for e in pool.claims() if e.claim.start <= until and e.worker is None}
+    assert len(found.due) == len(need)
+    assert missing(found, serving) == max(0, len(need) - len(serving - found.busy))
+
+
+def test_a_worker_on_its_way_out_is_replaced():
+    """A place that is due and whose worker does not serve any more needs another one."""
+    pool = PoolClaims(extent(2), NOW)
+    pool.add(Claimed(uid="runs", claim=claim_of("exam", 0, slot(20)), worker="w1"))
+    pool.add(Claimed(uid="next", claim=claim_of("exam", 0, slot(30))))
+    found = promised(pool, NOW + timedelta(hours=1))
+    assert (missing(found, {"w1"}), missing(found, set()), missing(found, {"w2"})) == (0, 1, 0)
+    assert promised(pool, NOW + timedelta(minutes=29)).due == ()

@@ -20,7 +20,6 @@ from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
-from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
 
@@ -85,7 +84,7 @@ class Requests:
         cache = self.context.cache
         for full in (False, True):
             for pool in cache.each(indices.POOLS_GROWING, (namespace, request.track, full)):
-                shape = shape_of(pool, cache.find(refs.template_of(pool)), cache)
+                shape = catalogues.shape_of(pool, cache.find(refs.template_of(pool)), cache)
                 if shape is not None and placement.fits_empty(request, shape):
                     return pool.name
         return None
@@ -120,11 +119,3 @@ def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
     """Return the reservations of these sessions."""
     return tuple([held for session in sessions if (held := session.status.reservation) is not None])
-
-
-def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
-    """Return an empty worker of the pool's template; None when the template can make none."""
-    if template is None or not template.spec.enabled:
-        return None
-    has = catalogues.of_pool(cache, pool, template)
-    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)

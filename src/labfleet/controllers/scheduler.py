@@ -9,14 +9,16 @@ fails with a conflict and the session waits for the next cycle.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
-from labfleet.controllers import requests
+from labfleet.controllers import promises, requests
 from labfleet.controllers.context import Context
-from labfleet.controllers.requests import Requests, shape_of
+from labfleet.controllers.promises import Choice, Promises
+from labfleet.controllers.requests import Requests
 from labfleet.decisions import parking, placement, port_numbers
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.session import decide as lifecycle
@@ -26,12 +28,12 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
-from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.amounts import Amounts, Claim, Reservation, Shortage
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool
-from labfleet.resources.session import PortAllocation, Session, SessionPhase
+from labfleet.resources.session import PortAllocation, Session, SessionPhase, SessionStatus
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.resources.worker import Worker
 from labfleet.service.core import ledger_rows
@@ -60,6 +62,7 @@ class _Board:
     taken: dict[Key, set[tuple[str, int]]]
     shapes: dict[str, list[placement.WorkerShape]]
     judge: catalogues.Judge
+    promises: Promises
     held: dict[tuple[str, str | None], str] = field(default_factory=dict)
     since: dict[Key, int] = field(default_factory=dict)
 
@@ -82,6 +85,7 @@ class Scheduler:
         self._ports = ports
         self._requests = Requests(context)
         self._next = 0
+        self._turn = 0
         self._kept: dict[Key, _Kept] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -89,10 +93,14 @@ class Scheduler:
         del key
         now = self.context.clock.now()
         due, ahead = self._requests.due(now), self._requests.ahead(now)
-        if not due and not ahead:
+        unpromised = promises.without_claim(self.context.cache, self._turn)
+        if not due and not ahead and not unpromised:
             return Again(CYCLE)
+        self._turn += 1
         board = await self._snapshot()
         last = board.revision
+        for session in unpromised:
+            last = max(last, await self._promise(session, board))
         for session in ahead[:CYCLE_LIMIT]:
             last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
@@ -145,8 +153,8 @@ class Scheduler:
             candidates.setdefault(each.namespace, {})[each.name] = made
         if len(self._kept) > KEPT_LIMIT:
             self._kept.clear()
-        judge = catalogues.Judge(cache)
-        return _Board(revision, now, candidates, taken, self._shapes(), judge, held)
+        judge, promises = catalogues.Judge(cache), Promises(cache, revision, now)
+        return _Board(revision, now, candidates, taken, self._shapes(), judge, promises, held)
 
     def _candidate(
         self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
@@ -174,20 +182,26 @@ class Scheduler:
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        offered = list(board.candidates.get(session.namespace, {}).values())
-        decision = placement.place(request, offered, now=board.now, revision=board.revision)
+
+        def place(offered: Sequence[placement.Candidate]) -> Decision:
+            return placement.place(request, offered, now=board.now, revision=board.revision)
+
+        offered = board.candidates.get(session.namespace, {})
+        choice = board.promises.choose(session, request, offered, place)
+        decision = choice.decision
         if decision.chosen is None:
             decision = self._without(definition, request, decision, board)
             cause = board.held.get((session.namespace, request.track))
             if cause is not None:
                 told = f"{decision.message}; {cause}"
                 decision = msgspec.structs.replace(decision, message=told)
-            return await self._wait(session, decision)
+            return await self._wait(session, decision, board, choice.claim)
         taken = board.taken[Ref(Worker, session.namespace, decision.chosen).key]
         ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):
-            return await self._wait(session, _short_of_ports(decision, ports))
-        return await self._bind(session, decision, ports, request, board)
+            short = _short_of_ports(decision, ports)
+            return await self._wait(session, short, board, session.status.claim)
+        return await self._bind(session, choice, ports, request, board)
 
     def _without(
         self,
@@ -225,42 +239,36 @@ class Scheduler:
             revision=board.revision,
             requested=request.amounts,
         )
-        return await self._wait(session, decision)
+        return await self._wait(session, decision, board, session.status.claim)
 
     async def _bind(
         self,
         session: Session,
-        decision: Decision,
+        choice: Choice,
         ports: tuple[PortAllocation, ...],
         request: placement.PlacementRequest,
         board: _Board,
     ) -> int:
+        decision, claim = choice.decision, choice.claim
         worker = decision.chosen or ""
         key = Ref(Worker, session.namespace, worker).key
         reservation = Reservation(
             holder=worker, amounts=request.amounts, start=request.start, end=request.end
         )
-        status = msgspec.structs.replace(
-            session.status,
-            phase=SessionPhase.SCHEDULED,
-            phase_since=board.now,
-            worker=worker,
-            reservation=reservation,
-            ports=ports,
-            decision=decision,
-            placements=session.status.placements + 1,
-            scheduled_at=board.now,
-            reason=str(PhaseReason.SCHEDULED),
-            message=f"placed on {worker}",
-        )
+        status = _bound(session, choice, reservation, ports, board.now)
         row = ledger_rows.of(key)
+        untouched, touched = board.promises.commit(session, claim)
         try:
             revision, _ = await self.context.objects.save(
                 msgspec.structs.replace(session, status=status),
                 cause=self.context.cause(ACTOR, decision.message),
-                preconditions=(ledger_rows.untouched(row, board.since.get(key, board.revision)),),
+                preconditions=(
+                    ledger_rows.untouched(row, board.since.get(key, board.revision)),
+                    *untouched,
+                ),
                 writes=(
                     ledger_rows.touch(row),
+                    *touched,
                     stores.TakePorts(
                         worker=key.path,
                         owner=session.metadata.uid,
@@ -273,8 +281,12 @@ class Scheduler:
             raise
         except errors.Conflict:
             # Another writer was first; skip this worker for the rest of the cycle.
-            board.candidates[key.namespace].pop(worker, None)
+            if untouched:
+                board.promises.again()
+            else:
+                board.candidates[key.namespace].pop(worker, None)
             return 0
+        board.promises.took(session, claim, worker, revision)
         board.since[key] = revision
         board.taken[key] |= {(port.transport, port.number) for port in ports}
         before = board.candidates[key.namespace][worker]
@@ -292,7 +304,7 @@ class Scheduler:
             if pool.deleting or pool.spec.desired != "Ready":
                 continue
             template = self.context.cache.find(refs.template_of(pool))
-            shape = shape_of(pool, template, self.context.cache)
+            shape = catalogues.shape_of(pool, template, self.context.cache)
             if shape is not None:
                 shapes.setdefault(pool.namespace, []).append(shape)
         for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
@@ -336,30 +348,56 @@ class Scheduler:
         )
         return await self._save(session, status, decision.message)
 
-    async def _wait(self, session: Session, decision: Decision) -> int:
+    async def _wait(
+        self, session: Session, decision: Decision, board: _Board, claim: Claim | None
+    ) -> int:
         """Record why it waits, only when the answer changed: each write makes an event."""
         before = session.status.decision
-        if before is not None and _same(before, decision):
+        if before is not None and _same(before, decision) and claim == session.status.claim:
             return 0
         status = msgspec.structs.replace(
             session.status,
             decision=decision,
+            claim=claim,
             reason=str(PhaseReason.WAITING),
             message=decision.message,
         )
-        return await self._save(session, status, decision.message)
+        return await self._save(session, status, decision.message, board)
 
-    async def _save(self, session: Session, status: object, reason: str) -> int:
+    async def _promise(self, session: Session, board: _Board) -> int:
+        """Give a slot that waits without a claim one, as soon as a pool can hold it."""
+        request = self._requests.of(session, board.now)
+        claim = None if request is None else board.promises.wanted(session, request)
+        if claim is None:
+            return 0
+        told = f"promised: a place in pool {claim.pool}"
+        status = msgspec.structs.replace(session.status, claim=claim)
+        return await self._save(session, status, told, board)
+
+    async def _save(
+        self, session: Session, status: SessionStatus, reason: str, board: _Board | None = None
+    ) -> int:
+        """Write a session that is not bound; with its claim where there is a board."""
+        untouched: tuple[stores.Precondition, ...] = ()
+        touched: tuple[stores.Write, ...] = ()
+        if board is not None:
+            untouched, touched = board.promises.commit(session, status.claim)
         try:
             revision, _ = await self.context.objects.save(
                 msgspec.structs.replace(session, status=status),
                 cause=self.context.cause(ACTOR, reason),
+                preconditions=untouched,
+                writes=touched,
                 fence=self.context.fence(),
             )
         except errors.Fenced:
             raise
         except errors.Conflict:
+            if board is not None and untouched:
+                board.promises.again()
             return 0
+        if board is not None:
+            board.promises.took(session, status.claim, None, revision)
         return revision
 
 
@@ -381,6 +419,29 @@ def _candidate(
         sessions=len(held),
         free_ports=free_ports,
         has=has,
+    )
+
+
+def _bound(
+    session: Session,
+    choice: Choice,
+    reservation: Reservation,
+    ports: tuple[PortAllocation, ...],
+    now: datetime,
+) -> SessionStatus:
+    return msgspec.structs.replace(
+        session.status,
+        phase=SessionPhase.SCHEDULED,
+        phase_since=now,
+        worker=reservation.holder,
+        reservation=reservation,
+        claim=choice.claim,
+        ports=ports,
+        decision=choice.decision,
+        placements=session.status.placements + 1,
+        scheduled_at=now,
+        reason=str(PhaseReason.SCHEDULED),
+        message=f"placed on {reservation.holder}",
     )
 
 

@@ -15,6 +15,7 @@ from operator import add, le, sub
 
 from labfleet.decisions import placement
 from labfleet.decisions.ledger import OVERDUE
+from labfleet.kernel.clock import in_utc
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage, vector
 
 Row = tuple[int, ...]
@@ -190,7 +191,11 @@ def claim_of(pool: str, place: int, request: placement.PlacementRequest) -> Clai
     if request.end is None:
         raise AssertionError("a claim has an end")
     return Claim(
-        pool=pool, place=place, amounts=request.amounts, start=request.start, end=request.end
+        pool=pool,
+        place=place,
+        amounts=request.amounts,
+        start=in_utc(request.start),
+        end=in_utc(request.end),
     )
 
 

@@ -20,6 +20,11 @@ def of(key: Key) -> str:
     return row(key.kind, key.name, key.namespace)
 
 
+def claims(pool: Key) -> str:
+    """Return the row of what a pool has promised, apart from the row of the pool itself."""
+    return row("Claims", pool.name, pool.namespace)
+
+
 def untouched(owner: str, revision: int) -> stores.LedgerUntouched:
     """Return the precondition that nothing was reserved on the row after the revision."""
     return stores.LedgerUntouched(owner, revision)
