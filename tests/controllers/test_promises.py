@@ -9,14 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 from virtual_time import play
-from world import MACHINE, World, later, world
+from world import ADMIN, MACHINE, World, later, world
 
+from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.amounts import Claim
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.session_conditions import WaitReason
+from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Refused
+from labfleet.service.reads.explain import explain
+from labfleet.service.verbs import objects
 
 PAIRS = {"cpu": 64, "memory": "64Gi", "storage": "400Gi", "labs": 2, "ports": 500}
 EXAM = 4 * 60
@@ -34,6 +40,7 @@ async def booked(w: World, names: str, minutes: int = EXAM, **spec: Any) -> None
     """Sessions of ten minutes from a minute on, one for each letter."""
     for name in names:
         await w.session(name, slot={"start": later(w, minutes)}, **spec)
+    await w.services.fresh()
 
 
 def claims(w: World) -> dict[str, Claim | None]:
@@ -201,6 +208,74 @@ def test_a_worker_that_is_lost_takes_no_promise_with_it() -> None:
             assert before is not None
             assert msgspec.structs.replace(after, start=before.start) == before
             assert before.end - before.start > timedelta(minutes=20)
+            w.check()
+
+    play(story)
+
+
+async def scaled(w: World, most: int) -> None:
+    """Set the pool's greatest number of workers."""
+    body = {"spec": {"scaling": {"maxWorkers": most}}}
+    await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
+
+
+def alerts(w: World) -> list[tuple[str, str]]:
+    [pool] = w.cache.all(Pool)
+    return [(each.condition, each.reason) for each in fleet_alerts.raised(pool)]
+
+
+def test_a_lowered_maximum_says_whose_promises_are_in_danger() -> None:
+    """An alert names them hours ahead, and ends when the maximum is raised again."""
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abcd", minutes=11 * 60)
+            await scaled(w, 1)
+            await w.until(lambda: alerts(w) == [("PromisesKept", "PlacesGone")], hours=0.1)
+            [pool] = w.cache.all(Pool)
+            fact = conditions.find(pool.status.conditions, "PromisesKept")
+            assert fact is not None
+            assert "2 promised sessions are in danger, the first from 2026-11-27" in fact.message
+            assert "c, d" in fact.message
+            told = (await explain(w.services, ADMIN, KINDS["Pool"], "p1", "default")).lines
+            assert "4 sessions promised from" in str(told)
+            assert "for 2 workers: 0 up, 0 coming" in str(told)
+            assert "in danger" in str(told)
+            await scaled(w, 2)
+            await w.until(lambda: alerts(w) == [], hours=0.1)
+            w.check()
+
+    play(story)
+
+
+def test_a_promise_moves_only_where_it_must() -> None:
+    """What its place can hold no more gets another place, with the reason; the others stay."""
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abc")
+            before = claims(w)
+            [template] = w.cache.all(Template)
+            size = msgspec.structs.replace(template.spec.machine.capacity, labs=1)
+            machine = msgspec.structs.replace(template.spec.machine, capacity=size)
+            body = {"spec": {"machine": msgspec.to_builtins(machine)}}
+            await scaled(w, 3)
+            kind = KINDS["Template"]
+            await objects.patch(w.services, ADMIN, kind, "pairs", body, namespace="default")
+            await w.until(
+                lambda: {e.place for e in claims(w).values() if e} == {0, 1, 2}, hours=0.1
+            )
+            after = claims(w)
+            moved = [name for name in after if after[name] != before[name]]
+            assert len(moved) == 1
+            events = await w.store.events_of(Key("Session", "default", moved[0]))
+            told = [each.reason for each in events]
+            assert any(
+                "promise moved to place 2 of pool p1: Its workers have less" in e for e in told
+            )
+            assert [await start_of(w, name) < 30 for name in "abc"] == [True] * 3
             w.check()
 
     play(story)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labfleet.decisions.claims.danger import endangered
 from labfleet.decisions.claims.growth import missing, promised
 from labfleet.decisions.claims.nearest import nearest, shifted
 from labfleet.decisions.claims.places import Claimed, Extent, Lack, PoolClaims, claim_of, covers
 from labfleet.decisions.placement import PlacementRequest, WorkerShape
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage
+from labfleet.resources.pool_conditions import PoolReason
 
 NOW = datetime(2026, 11, 27, 9, tzinfo=UTC)
 WORKER = Amounts(cpu_milli=48000, memory_mib=188 * 1024, nodes=200, labs=20, ports=6000)
@@ -230,3 +233,33 @@ def test_a_worker_on_its_way_out_is_replaced():
     found = promised(pool, NOW + timedelta(hours=1))
     assert (missing(found, {"w1"}), missing(found, set()), missing(found, {"w2"})) == (0, 1, 0)
     assert promised(pool, NOW + timedelta(minutes=29)).due == ()
+
+
+@given(st.lists(_slots, max_size=12), st.integers(0, 3), st.integers(4, 8))
+def test_what_is_not_in_danger_still_packs(requests, places, memory):
+    """When a pool shrinks, what is not named as in danger packs into what is left."""
+    before = PoolClaims(extent(3, size=_SIZE), NOW)
+    for number, request in enumerate(requests):
+        taken(before, request, f"s{number}")
+    size = replace_memory(_SIZE, memory)
+    after = PoolClaims(extent(places, size=size), NOW, before.claims())
+    lost = {each.claimed.uid: each.why for each in endangered(after)}
+    kept = [each.claim for each in after.claims() if each.uid not in lost]
+    assert not overfull(kept, places, size)
+    if places == 3 and memory >= _SIZE.memory_mib:
+        assert lost == {}
+    gone = {each.uid for each in after.claims() if each.claim.place >= places}
+    assert {uid for uid, why in lost.items() if why == PoolReason.PLACES_GONE} == gone
+
+
+def replace_memory(size: Amounts, memory: int) -> Amounts:
+    """The same amounts with another memory."""
+    return msgspec.structs.replace(size, memory_mib=memory)
+
+
+def test_late_workers():
+    """A promise whose head start began minutes ago, and that no worker hosts, is in danger."""
+    pool = PoolClaims(extent(1), NOW)
+    taken(pool, slot(start=-5), "late")
+    taken(pool, slot(start=-4), "soon")
+    assert [(e.claimed.uid, e.why) for e in endangered(pool)] == [("late", PoolReason.WORKERS_LATE)]

@@ -279,6 +279,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | dict.fromkeys(
         (
             "/components/schemas/Claim",
+            "/components/schemas/Pool/properties/status/default/endangered",
+            "/components/schemas/PoolStatus/properties/endangered",
             "/components/schemas/Session/properties/status/default/claim",
             "/components/schemas/SessionSpec/properties/whenFull",
             "/components/schemas/SessionStatus/properties/claim",

@@ -14,6 +14,7 @@ import msgspec
 
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
+from labfleet.controllers.promises_in_danger import DangerLook
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
 from labfleet.decisions.catalogues import Names
@@ -64,6 +65,7 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
+        self._danger = DangerLook(context)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -86,6 +88,7 @@ class PoolController:
         decision = await self._shrink(pool, decision, revision)
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
+        await self._danger.move(pool, now)
         await self._grow(pool, decision, len(view.waiting), now, paused)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
@@ -186,6 +189,8 @@ class PoolController:
         status = pool_status.with_pause(
             status, paused, now, fleet=self.context.settings.now().automation.paused
         )
+        danger = self._danger.seen(pool, now)
+        status = pool_status.with_promises(status, danger.why, danger.many, danger.told, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

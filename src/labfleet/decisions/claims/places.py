@@ -95,6 +95,11 @@ class PoolClaims:
     def __contains__(self, uid: object) -> bool:
         return uid in self._place
 
+    def of(self, uid: str) -> Claimed | None:
+        """Return the claim of a session; None when it has none here."""
+        place = self._place.get(uid)
+        return None if place is None else self._at[place][uid]
+
     def claims(self) -> Iterator[Claimed]:
         """Yield all claims, by place."""
         for place in sorted(self._at):

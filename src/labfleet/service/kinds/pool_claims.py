@@ -79,16 +79,10 @@ class Claims:
         if (pool.key, day) in self._days:
             return
         self._days.add((pool.key, day))
-        for session in self._cache.by(indices.SESSIONS_CLAIMING, (pool.key.path, day)):
-            claim, uid = session.status.claim, session.metadata.uid
-            if claim is not None and uid not in into:
-                into.add(Claimed(uid=uid, claim=claim, worker=self._serving(session)))
-
-    def _serving(self, session: Session) -> str | None:
-        """Return the worker that serves a session's place; one that failed serves none."""
-        ref = None if session.status.reservation is None else refs.worker_of(session)
-        worker = None if ref is None else self._cache.find(ref)
-        return None if worker is None or worker.status.phase in _OVER else worker.name
+        sessions = self._cache.by(indices.SESSIONS_CLAIMING, (pool.key.path, day))
+        for each in read(self._cache, sessions):
+            if each.uid not in into:
+                into.add(each)
 
     def _without_claim(self, worker: Worker, into: PoolClaims) -> None:
         """Count what was bound before there were claims on the place of its worker."""
@@ -107,6 +101,22 @@ class Claims:
                 end=held.end,
             )
             into.add(Claimed(uid=session.metadata.uid, claim=claim, worker=worker.name))
+
+
+def read(cache: Cache, sessions: Iterable[Session]) -> list[Claimed]:
+    """Return the claims of sessions as they stand, in the order of the sessions."""
+    return [
+        Claimed(uid=each.metadata.uid, claim=each.status.claim, worker=_serving(cache, each))
+        for each in sessions
+        if each.status.claim is not None
+    ]
+
+
+def _serving(cache: Cache, session: Session) -> str | None:
+    """Return the worker that serves a session's place; one that failed serves none."""
+    ref = None if session.status.reservation is None else refs.worker_of(session)
+    worker = None if ref is None else cache.find(ref)
+    return None if worker is None or worker.status.phase in _OVER else worker.name
 
 
 def free_places(claims: PoolClaims) -> Iterator[int]:
