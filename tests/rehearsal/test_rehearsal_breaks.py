@@ -5,6 +5,7 @@ from __future__ import annotations
 import admission_breaks
 import decision_breaks
 import product_breaks
+import promise_breaks
 import provider_breaks
 import pytest
 import story_breaks
@@ -19,6 +20,7 @@ BREAKS = {
     **unfit_breaks.BREAKS,
     **provider_breaks.BREAKS,
     **admission_breaks.BREAKS,
+    **promise_breaks.BREAKS,
 }
 SEEDS = 50
 

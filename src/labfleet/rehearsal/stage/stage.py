@@ -23,6 +23,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.rules.promises import Promises
 from labfleet.rehearsal.rules.simulations import Simulations
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
@@ -121,6 +122,7 @@ class Stage:
     invariants: Invariants = field(init=False)
     clusters: Clusters = field(default_factory=Clusters)
     simulations: Simulations = field(init=False)
+    promises: Promises = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
@@ -145,6 +147,8 @@ class Stage:
         self.cloud = ec2.Cloud(self.loop, self.rng.stream("cloud"), self.injector, self.cml_servers)
         self.invariants = Invariants(self.shared, self.cloud, self.cml_servers, self._first)
         self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
+        struck = self.injector.counts
+        self.promises = Promises(self.shared, self.invariants.broken, lambda: bool(struck))
         self.shared.on_decided = self._decided
         for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
             rng = self.rng.stream(call_profile.name)
