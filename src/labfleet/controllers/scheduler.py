@@ -9,7 +9,8 @@ fails with a conflict and the session waits for the next cycle.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -21,6 +22,7 @@ from labfleet.decisions import parking, placement, port_numbers
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
+from labfleet.decisions.placement_index import PlacementIndex
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -43,20 +45,18 @@ CYCLE = 15.0
 CYCLE_LIMIT = 500
 HEAD = 400
 YIELD_EVERY = 50
-KEPT_LIMIT = 20_000
 
 
 @dataclass(slots=True)
 class _Board:
     """The snapshot of a cycle, updated with each placement.
 
-    `candidates` and `shapes` are keyed by namespace: a session only gets those of its own. `held`
-    says for a namespace and track why workers that could take it do not come up.
+    `shapes` is keyed by namespace: a session only gets those of its own. `held` says for a
+    namespace and track why workers that could take it do not come up.
     """
 
     revision: int
     now: datetime
-    candidates: dict[str, dict[str, placement.Candidate]]
     taken: dict[Key, set[tuple[str, int]]]
     shapes: dict[str, list[placement.WorkerShape]]
     judge: catalogues.Judge
@@ -83,6 +83,8 @@ class Scheduler:
         self._requests = Requests(context)
         self._next = 0
         self._kept: dict[Key, _Kept] = {}
+        self._fleets: dict[str, PlacementIndex] = {}
+        self._shown: dict[Key, placement.Candidate | None] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
@@ -139,14 +141,46 @@ class Scheduler:
         for row in await self._ports.ports():
             if row.worker in of_path:
                 of_path[row.worker].add((row.transport, row.number))
-        candidates: dict[str, dict[str, placement.Candidate]] = {}
+        self._forget(taken)
         for each in hosting:
-            made = self._candidate(each, here[each.key], taken[each.key])
-            candidates.setdefault(each.namespace, {})[each.name] = made
-        if len(self._kept) > KEPT_LIMIT:
-            self._kept.clear()
+            self._show(each.key, self._candidate(each, here[each.key], taken[each.key]))
         judge = catalogues.Judge(cache)
-        return _Board(revision, now, candidates, taken, self._shapes(), judge, held)
+        return _Board(revision, now, taken, self._shapes(), judge, held)
+
+    def _fleet(self, namespace: str) -> PlacementIndex:
+        """Return the index of a namespace's workers, which lives as long as the scheduler."""
+        found = self._fleets.get(namespace)
+        if found is None:
+            found = self._fleets[namespace] = PlacementIndex(self.context.clock.now())
+        return found
+
+    def _show(self, key: Key, candidate: placement.Candidate) -> None:
+        """Put a worker that changed since the last cycle, or that this one's bindings changed."""
+        if self._shown.get(key) is not candidate:
+            self._fleet(key.namespace).put(candidate)
+            self._shown[key] = candidate
+
+    def _forget(self, hosting: Collection[Key]) -> None:
+        """Drop the workers that take no labs any more."""
+        for key in [each for each in self._shown if each not in hosting]:
+            self._fleet(key.namespace).drop(key.name)
+            del self._shown[key]
+        for key in [each for each in self._kept if each not in hosting]:
+            del self._kept[key]
+
+    async def _place(
+        self, session: Session, request: placement.PlacementRequest, board: _Board
+    ) -> Decision:
+        """Return the decision; a long look at a large fleet does not block the event loop."""
+        fleet = self._fleet(session.namespace)
+        steps = fleet.steps(request, now=board.now, revision=board.revision)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                decision: Decision = done.value
+                return decision
+            await asyncio.sleep(0)
 
     def _candidate(
         self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
@@ -174,8 +208,7 @@ class Scheduler:
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        offered = list(board.candidates.get(session.namespace, {}).values())
-        decision = placement.place(request, offered, now=board.now, revision=board.revision)
+        decision = await self._place(session, request, board)
         if decision.chosen is None:
             decision = self._without(definition, request, decision, board)
             cause = board.held.get((session.namespace, request.track))
@@ -273,16 +306,14 @@ class Scheduler:
             raise
         except errors.Conflict:
             # Another writer was first; skip this worker for the rest of the cycle.
-            board.candidates[key.namespace].pop(worker, None)
+            self._fleet(key.namespace).drop(worker)
+            self._shown[key] = None
             return 0
         board.since[key] = revision
         board.taken[key] |= {(port.transport, port.number) for port in ports}
-        before = board.candidates[key.namespace][worker]
-        board.candidates[key.namespace][worker] = replace(
-            before,
-            reservations=(*before.reservations, reservation),
-            sessions=before.sessions + 1,
-        )
+        # Shown anew in the next cycle, as the cache then has it.
+        self._fleet(key.namespace).book(worker, reservation)
+        self._shown[key] = None
         return revision
 
     def _shapes(self) -> dict[str, list[placement.WorkerShape]]:

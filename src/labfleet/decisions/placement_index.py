@@ -412,7 +412,8 @@ class PlacementIndex:
             ]
             best.sort()
             del best[kept + 1 :]
-            yield
+            if begin + 5 * STEP < len(row.seen):
+                yield
         row.beyond = best.pop() if len(best) > kept else None
         row.best = best
 
