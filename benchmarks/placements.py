@@ -183,7 +183,7 @@ class _Board:
         while len(self._live) < self._limit:
             if not self.place():
                 break
-        for _ in range(2_000):
+        for _ in range(20 * SHAPES):
             begun = time.thread_time()
             self.place()
             self.longest = max(self.longest, time.thread_time() - begun)

@@ -24,7 +24,9 @@ def test_what_the_scheduler_keeps_is_what_one_begun_anew_reads() -> None:
             await w.until(w.in_phase("w2", "READY", "ACTIVE"))
             assert await same_as_anew(w, process) == ["w1", "w2"]
             await verbs.cordon(w.services, ADMIN, "w2", "default")
-            await w.until(lambda: all(w.phase(s) == "COMPLETED" for s in ("s1", "s2", "s3")), hours=6)
+            await w.until(
+                lambda: all(w.phase(s) == "COMPLETED" for s in ("s1", "s2", "s3")), hours=6
+            )
             assert await same_as_anew(w, process) == ["w1", "w2"]
             worker = w.get_worker("w1")
             spec = msgspec.structs.replace(worker.spec, desired="Terminated")
@@ -45,7 +47,7 @@ async def same_as_anew(w: World, process: Process) -> list[str]:
     found = []
     for each in (kept, made):
         await each._snapshot()
-        index = each._fleet("default")
+        index = each._workers.fleet("default")
         found.append({name: index.get(name) for name in sorted(index.names())})
     assert found[0] == found[1]
     return list(found[0])

@@ -258,16 +258,17 @@ def unsuited(request: PlacementRequest, candidate: Candidate) -> str | None:
 
 
 def never_fits(
-    request: PlacementRequest, shapes: Sequence[WorkerShape], *, now: datetime, revision: int = 0
+    request: PlacementRequest, shapes: Iterable[WorkerShape], *, now: datetime, revision: int = 0
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
     `shapes` are empty workers: of the pools' templates, and of the existing workers. Without a
     shape on the request's track the answer is None: a pool may be added, so the request waits.
     """
-    ours = [each for each in shapes if request.track in {None, each.track}]
     missing: list[tuple[int, float, str, Verdict]] = []
-    for shape in ours:
+    for shape in shapes:
+        if request.track not in {None, shape.track}:
+            continue
         if not serves(shape.product, request.licence_affinity):
             missing.append(_miss(shape.name, ("LicenceMismatch",), ()))
             continue
