@@ -31,6 +31,7 @@ from labfleet.app.main import CYCLES
 from labfleet.decisions import ledger, placement
 from labfleet.decisions.placement_index import PlacementIndex
 from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.decision import Decision
 
 SUMMARY = "placements/s at 1,000 to 100,000 workers and 20 request shapes, beside index peers"
 SIZES = (1_000, 10_000, 100_000)
@@ -68,11 +69,11 @@ def measure(plan: Plan) -> dict[str, Any]:
 def _one_size(plan: Plan, count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the figures of one size with its row, and the peers' rows."""
     board = _Board(count)
-    board.fill()
     taken: list[Sample] = []
     rates: dict[str, list[float]] = {HEAP: [], NUMPY: []}
     beside = []
     with _as_in_the_server():
+        board.fill()
         for _ in range(plan.rounds):
             taken.append(timed(board.place, plan.seconds, least=50))
             tag = f"per shape W={count} S={SHAPES}"
@@ -172,26 +173,17 @@ class _Board:
         self.longest = 0.0
 
     def fill(self) -> None:
-        """Ask for each shape once, noting the longest stretch, then place until nothing grows."""
-        for request in self._requests * 2:
-            steps = self._index.steps(request, now=NOW)
-            begun = time.thread_time()
-            for _ in steps:
-                self.longest = max(self.longest, time.thread_time() - begun)
-                begun = time.thread_time()
-            self.longest = max(self.longest, time.thread_time() - begun)
+        """Ask for each shape once, then place until the fleet is as full as it stays."""
+        for request in self._requests:
+            self._decide(request)
         while len(self._live) < self._limit:
             if not self.place():
                 break
-        for _ in range(20 * SHAPES):
-            begun = time.thread_time()
-            self.place()
-            self.longest = max(self.longest, time.thread_time() - begun)
 
     def place(self) -> bool:
         """Place one, and give one back once there are many; tell whether it was placed."""
         request = self._rng.choice(self._requests)
-        chosen = self._index.place(request, now=NOW).chosen
+        chosen = self._decide(request).chosen
         if chosen is not None:
             mine = Reservation(
                 holder=chosen, amounts=request.amounts, start=request.start, end=request.end
@@ -203,6 +195,19 @@ class _Board:
             self._live[place], self._live[-1] = self._live[-1], self._live[place]
             self._index.release(*self._live.pop())
         return chosen is not None
+
+    def _decide(self, request: placement.PlacementRequest) -> Decision:
+        """Return the decision as the scheduler takes it, noting the longest stretch."""
+        steps = self._index.steps(request, now=NOW)
+        while True:
+            begun = time.thread_time()
+            try:
+                next(steps)
+            except StopIteration as done:
+                decision: Decision = done.value
+                return decision
+            finally:
+                self.longest = max(self.longest, time.thread_time() - begun)
 
     def same_as_scan(self, times: int) -> float:
         """Return the share of decisions, record and all, that are those of the scan."""

@@ -34,20 +34,22 @@ class IndexedWorker:
     free: What is free now, and until the first of `later`.
     whole: What is free from now on for ever, with the top bits set for comparing (`packed`). The
         same holds for every window that begins now and ends after `last`.
-    last: The last of `later`; FIRST when there is none.
+    last: The last of `later`; FIRST when there is none, LAST when the machine is taken away.
+    kind: Which other workers are judged alike, whatever is booked; the index gives it.
     later: The instants after now at which reservations begin, sorted.
     turn: When the passing of time next changes what is free in a window; None for never.
     """
 
     __slots__ = (
         "_at", "_begun", "_bookings", "_candidate", "_real", "_rooms", "_score", "_stale",
-        "_sum", "closes_at", "fill", "free", "last", "later", "number", "order", "sessions", "turn", "whole",
+        "_sum", "closes_at", "fill", "free", "kind", "last", "later", "number", "order", "sessions", "turn", "whole",
     )  # fmt: skip
 
     def __init__(
         self, candidate: placement.Candidate, number: int, score: placement.Score, now: datetime
     ) -> None:
         self.number = number
+        self.kind = 0
         self._score = score
         self._candidate = candidate
         self._stale = False
@@ -135,9 +137,9 @@ class IndexedWorker:
             self.fill = placement.fill_of(cpu, memory, real)
         self.free = self._free(self._begun)
         self.whole = self.free | packed.TOPS
-        self.last = FIRST
+        self.last = FIRST if self.closes_at is None else LAST
         if self.later:
-            self.last = self.later[-1]
+            self.last = max(self.last, self.later[-1])
             self.whole = self.room(None, None, now) | packed.TOPS
         value, name = -self._score(self), self._candidate.name
         self.order: Order = (value, name, placement.fitting(value, name))

@@ -29,7 +29,7 @@ from operator import itemgetter
 import msgspec
 
 from labfleet.decisions import packed, placement
-from labfleet.decisions.indexed_worker import LAST, IndexedWorker, Order
+from labfleet.decisions.indexed_worker import FIRST, LAST, IndexedWorker, Order
 from labfleet.decisions.ledger import OVERDUE
 from labfleet.decisions.packed import TOPS
 from labfleet.decisions.placement import Candidate, PlacementRequest
@@ -37,12 +37,14 @@ from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.decision import CANDIDATES, Decision
 
 ROWS = 64
-"""Rows that are kept; the one asked longest ago makes place. Each costs 16 bytes a worker."""
+"""Rows that are kept; the one asked longest ago makes place. Each costs 8 bytes a worker."""
 STEP = 200
 """Workers judged between two pauses: about a millisecond."""
 LOOKED_AT = 50
 """Workers that the scan looks at between two pauses."""
-KEPT = 512
+KINDS = 1_000
+"""Kinds of workers that are told apart; with more the index begins again."""
+KEPT = 256
 """Best workers that a row keeps in order; up to twice as many before the rest is cut off."""
 _BEST = (-math.inf, "", placement.fitting(0.0, ""))
 """An order before that of every worker."""
@@ -56,6 +58,18 @@ Group = tuple[
 ]  # fmt: skip
 
 
+class _Suits(dict[int, str]):
+    """By kind of worker why none of the kind takes a request; found when first asked for."""
+
+    def __init__(self, request: PlacementRequest, facts: list[Candidate]) -> None:
+        self._request = request
+        self._facts = facts
+
+    def __missing__(self, kind: int) -> str:
+        word = self[kind] = placement.unsuited(self._request, self._facts[kind]) or ""
+        return word
+
+
 @dataclass(slots=True, eq=False)
 class _Row:
     """What was decided of each worker for one shape and class of window.
@@ -63,7 +77,7 @@ class _Row:
     request: One of the requests; its end is the latest.
     start: The instant at which its windows begin; None for now.
     seen: By number: the worker's order when it fits, the reason when not, None for no worker.
-    suits: By number: the reason of `placement.unsuited`, empty for none, None when not known.
+    suits: By kind of worker: the reason of `placement.unsuited`, empty for none.
     counts: How many do not fit, by reason.
     fitting: How many fit.
     best: Orders of the best that fit, sorted: all that are smaller than `beyond`, None for all.
@@ -78,7 +92,7 @@ class _Row:
     wanted: int
     needs: str
     seen: list[Order | str | None]
-    suits: list[str | None]
+    suits: _Suits
     dirty: set[int]
     counts: dict[str, int] = field(default_factory=dict)
     fitting: int = 0
@@ -129,7 +143,11 @@ class PlacementIndex:
     ) -> None:
         self._score = score
         self._limit = rows
-        self._workers: list[IndexedWorker | None] = []
+        self._workers: list[IndexedWorker] = []
+        self._gone = IndexedWorker(Candidate(name=""), -1, score, now)
+        self._gone.last = LAST
+        self._kinds: dict[tuple[object, ...], int] = {}
+        self._facts: list[Candidate] = []
         self._free: list[int] = []
         self._by_name: dict[str, IndexedWorker] = {}
         self._rows: OrderedDict[_Row, Group] = OrderedDict()
@@ -158,21 +176,35 @@ class PlacementIndex:
             number = self._free.pop()
         else:
             number = len(self._workers)
-            self._workers.append(None)
+            self._workers.append(self._gone)
             for row in self._rows:
                 row.seen.append(None)
-                row.suits.append(None)
         made = IndexedWorker(candidate, number, self._score, self._now)
         self._workers[number] = self._by_name[candidate.name] = made
-        for row in self._rows:
-            row.suits[number] = None
+        made.kind = self._kind(candidate)
         self._mark(made)
+
+    def _kind(self, candidate: Candidate) -> int:
+        """Return the number of all workers that `placement.unsuited` judges alike."""
+        real, licensed = candidate.real, candidate.licensed
+        facts = (
+            candidate.closed, candidate.track, candidate.has, licensed,
+            candidate.product if licensed else None, real is None,
+            None if real is None or licensed else real.nodes,
+        )  # fmt: skip
+        kind = self._kinds.get(facts)
+        if kind is None:
+            if len(self._facts) >= KINDS:
+                self._begin_again()
+            kind = self._kinds[facts] = len(self._facts)
+            self._facts.append(candidate)
+        return kind
 
     def drop(self, name: str) -> None:
         """Take a worker out, if it is there."""
         gone = self._by_name.pop(name, None)
         if gone is not None:
-            self._workers[gone.number] = None
+            self._workers[gone.number] = self._gone
             self._free.append(gone.number)
             for row in self._rows:
                 row.dirty.add(gone.number)
@@ -205,7 +237,8 @@ class PlacementIndex:
         Without much to do there is no pause. An answer that was not waited for to its end leaves
         the index usable.
         """
-        yield from self._pass(now)
+        if now != self._now or (self._turns and self._turns[0][0] <= now):
+            yield from self._pass(now)
         if request.end is not None and request.end <= max(request.start, now):
             return (yield from self._scan(request, now, revision))
         row = self._row(request, now)
@@ -241,13 +274,10 @@ class PlacementIndex:
 
     def _scan(self, request: PlacementRequest, now: datetime, revision: int) -> Steps:
         scan = placement.Scan(request, now, self._score)
-        looked = 0
-        for worker in self._workers:
-            if worker is not None:
-                scan.look((worker.candidate,))
-                looked += 1
-                if looked % LOOKED_AT == 0:
-                    yield
+        for looked, worker in enumerate(list(self._by_name.values()), 1):
+            scan.look((worker.candidate,))
+            if looked % LOOKED_AT == 0:
+                yield
         return scan.decision(revision)
 
     def _pass(self, now: datetime) -> Iterator[None]:
@@ -260,7 +290,7 @@ class PlacementIndex:
         while turns and turns[0][0] <= now:
             turn, number = heapq.heappop(turns)
             worker = self._workers[number]
-            if worker is not None and worker.turn == turn:
+            if worker.turn == turn:
                 worker.refresh(now)
                 self._mark(worker)
                 refreshed += 1
@@ -268,12 +298,12 @@ class PlacementIndex:
                     yield
 
     def _begin_again(self) -> None:
-        """Judge everything anew, without a pause: a clock that was set back is rare."""
-        self._rows.clear()
-        self._groups.clear()
-        self._turns.clear()
+        """Judge everything anew, without a pause: set back clocks and so many kinds are rare."""
+        for kept in (self._rows, self._groups, self._turns, self._kinds, self._facts):
+            kept.clear()
         for worker in self._by_name.values():
             worker.refresh(self._now)
+            worker.kind = self._kind(worker.facts)
             self._mark(worker)
 
     def _mark(self, worker: IndexedWorker) -> None:
@@ -297,7 +327,7 @@ class PlacementIndex:
             begin, begin is not None and begin < now + OVERDUE, end is None,
         )  # fmt: skip
         rows = self._groups.setdefault(group, [])
-        row = _nearest(rows, end)
+        row = rows[0] if len(rows) == 1 and rows[0].request.end == end else _nearest(rows, end)
         if row is None:
             row = self._new_row(request, begin)
             rows.append(row)
@@ -329,7 +359,7 @@ class PlacementIndex:
             wanted=packed.pack(request.amounts),
             needs=placement.needs_words(request),
             seen=[None] * size,
-            suits=[None] * size,
+            suits=_Suits(request, self._facts),
             dirty=set(range(size)),
         )
 
@@ -338,18 +368,17 @@ class PlacementIndex:
         row.told = None
         todo, row.dirty = list(row.dirty), set()
         seen, suits, workers, wanted = row.seen, row.suits, self._workers, row.wanted
-        begins, end = row.start is not None, row.request.end or LAST
+        # No worker's `last` is before this, so that each is judged by the window if it is later.
+        end = FIRST if row.start is not None else row.request.end or LAST
         new: Order | str | None
         try:
             while todo:
                 for number in todo[-STEP:]:
                     worker = workers[number]
-                    if worker is None:
-                        new = None
-                    elif suits[number] != "" or worker.closes_at is not None:
-                        new = self._judge(row, worker, now)
-                    elif begins or worker.last >= end:
+                    if worker.last >= end:
                         new = self._by_window(row, worker, now)
+                    elif word := suits[worker.kind]:
+                        new = word
                     elif not (short := ~(worker.whole - wanted) & TOPS):
                         new = worker.order
                     elif (lowest := short & -short) != PORTS:
@@ -367,25 +396,18 @@ class PlacementIndex:
         finally:
             row.dirty.update(todo)
 
-    def _judge(self, row: _Row, worker: IndexedWorker, now: datetime) -> Order | str:
-        """Return the worker's order when it fits, else the first reason why not."""
-        number = worker.number
-        word = row.suits[number]
-        if word is None:
-            word = placement.unsuited(row.request, worker.facts) or ""
-            row.suits[number] = word
+    def _by_window(self, row: _Row, worker: IndexedWorker, now: datetime) -> Order | str | None:
+        """Return the worker's order if it fits the row's window, else the first reason why not."""
+        if worker is self._gone:
+            return None
+        end, later = row.request.end, worker.later
+        word = row.suits[worker.kind]
         if worker.closes_at is not None and worker.facts.closed is None:
             _note_end(row, worker)
-            end = row.request.end
             if end is None or end > worker.closes_at:
                 return "ScheduledEvent"
         if word:
             return word
-        return self._by_window(row, worker, now)
-
-    def _by_window(self, row: _Row, worker: IndexedWorker, now: datetime) -> Order | str:
-        """Judge a worker by what is free throughout the row's window."""
-        end, later = row.request.end, worker.later
         if end is not None and later and later[-1] >= end:
             _note_end(row, worker)
         short = packed.short(row.wanted, worker.room(row.start, end, now))
