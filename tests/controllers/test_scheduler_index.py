@@ -46,6 +46,7 @@ async def same_as_anew(w: World, process: Process) -> list[str]:
     made = Scheduler(process.contexts["scheduler"], w.store)
     found = []
     for each in (kept, made):
+        # private _snapshot, _workers: nothing public shows what a cycle is decided on
         await each._snapshot()
         index = each._workers.fleet("default")
         found.append({name: index.get(name) for name in sorted(index.names())})

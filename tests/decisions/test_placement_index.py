@@ -185,6 +185,7 @@ def test_only_changed_workers_are_judged_again(monkeypatch: pytest.MonkeyPatch) 
     index = crowd(1_500)
     index.place(lab(), now=NOW)
     looks = []
+    # private _Row: a change of a verdict is counted, which nothing else shows
     judged = placement_index._Row.move
 
     def count(row: placement_index._Row, old: object, new: object) -> None:

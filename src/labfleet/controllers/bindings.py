@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from labfleet.controllers.context import Context
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.kernel.quantity import count
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
 from labfleet.service.core import ledger_rows
@@ -82,7 +83,7 @@ class Bindings:
         first = sessions[0].status.decision
         reason = "" if first is None else first.message
         if len(sessions) > 1:
-            reason = f"{len(sessions)} sessions placed on {worker.name}"
+            reason = f"{count(len(sessions), 'session')} placed on {worker.name}"
         revision, _ = await self._context.objects.save(
             *sessions,
             cause=self._context.cause(self._actor, reason),

@@ -84,6 +84,7 @@ class _Row:
     dirty: Numbers of the workers to be judged again.
     moving: Numbers of those whose verdict depends on the end; `until` is the last end for which
         all of these verdicts hold.
+    unread: Whether no worker was judged yet.
     told: The decision of the scan, valid until the next verdict changes.
     """
 
@@ -93,13 +94,14 @@ class _Row:
     needs: str
     seen: list[Order | str | None]
     suits: _Suits
-    dirty: set[int]
+    dirty: set[int] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     fitting: int = 0
     best: list[Order] = field(default_factory=list)
     beyond: Order | None = _BEST
     moving: set[int] = field(default_factory=set)
     until: datetime | None = None
+    unread: bool = True
     told: Decision | None = None
 
     def move(self, old: Order | str | None, new: Order | str | None) -> None:
@@ -242,7 +244,7 @@ class PlacementIndex:
         if request.end is not None and request.end <= max(request.start, now):
             return (yield from self._scan(request, now, revision))
         row = self._row(request, now)
-        if row.dirty:
+        if row.dirty or row.unread:
             yield from self._catch_up(row, now)
         if len(row.best) < CANDIDATES and len(row.best) < row.fitting:
             yield from self._refill(row)
@@ -360,20 +362,20 @@ class PlacementIndex:
             needs=placement.needs_words(request),
             seen=[None] * size,
             suits=_Suits(request, self._facts),
-            dirty=set(range(size)),
         )
 
     def _catch_up(self, row: _Row, now: datetime) -> Iterator[None]:
         """Judge the workers that changed."""
         row.told = None
-        todo, row.dirty = list(row.dirty), set()
+        todo = range(len(row.seen)) if row.unread else list(row.dirty)
+        left, row.unread, row.dirty = len(todo), False, set()
         seen, suits, workers, wanted = row.seen, row.suits, self._workers, row.wanted
         # No worker's `last` is before this, so that each is judged by the window if it is later.
         end = FIRST if row.start is not None else row.request.end or LAST
         new: Order | str | None
         try:
-            while todo:
-                for number in todo[-STEP:]:
+            while left > 0:
+                for number in todo[max(0, left - STEP) : left]:
                     worker = workers[number]
                     if worker.last >= end:
                         new = self._by_window(row, worker, now)
@@ -389,12 +391,12 @@ class PlacementIndex:
                     if new is not old:
                         seen[number] = new
                         row.move(old, new)
-                del todo[-STEP:]
+                left -= STEP
                 row.trim()
-                if todo:
+                if left > 0:
                     yield
         finally:
-            row.dirty.update(todo)
+            row.dirty.update(todo[: max(0, left)])
 
     def _by_window(self, row: _Row, worker: IndexedWorker, now: datetime) -> Order | str | None:
         """Return the worker's order if it fits the row's window, else the first reason why not."""
