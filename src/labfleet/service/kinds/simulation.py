@@ -15,7 +15,7 @@ from labfleet.service.core.explanation import Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules, outlook
+from labfleet.service.kinds import indices, machine_rules, outlook, simulation_view
 from labfleet.service.kinds.cluster_mode import denies
 
 
@@ -89,6 +89,8 @@ RULES = KindRules(
     grants={Role.RUNNER: frozenset({"read", "admit"}), Role.SYSTEM: frozenset({"admit"})},
     owned=frozenset({Role.RUNNER}),
     explain=_explain,
+    view=simulation_view.view,
+    sight=simulation_view.sight,
     event_types=SimulationEvent,
     changed=_changed,
     indices=(
