@@ -80,14 +80,16 @@ def admitted(
     url: str | None = None,
     token: str | None = None,
     ca_file: str | None = None,
+    namespace: str | None = None,
     on_lost: Callable[[str], None] | None = None,
     **parameters: Any,
 ) -> Iterator[Run]:
     """Hold a run for the `with` block: completed at its end, failed when it raises.
 
     Every other keyword is a parameter of the run; `params` takes those whose names are taken here.
-    `url` and `token` are by default those of the command line: LABFLEET_URL, LABFLEET_TOKEN or its
-    file, or a context. With `queue` it waits for room, at most `timeout_seconds`. A thread reports
+    `url`, `token` and `namespace` are by default those of the command line: LABFLEET_URL,
+    LABFLEET_TOKEN or its file, LABFLEET_NAMESPACE, or a context; cluster and queue are of that
+    namespace. With `queue` it waits for room, at most `timeout_seconds`. A thread reports
     that the run lives while the block goes on; `on_lost` is called in it, with the reason, when
     the server has ended the run all the same. KeyboardInterrupt counts as cancelled.
 
@@ -106,7 +108,8 @@ def admitted(
         "ttl_seconds": ttl_seconds,
     }
     body = {name: value for name, value in asked.items() if value is not None}
-    door = gate.Gate(_client(url, token, ca_file), _log.info)
+    api = _client(url, token, ca_file, namespace)
+    door = gate.Gate(api, _log.info, api.settings.namespace)
     try:
         approved = door.enter(body, key=key, seconds=timeout_seconds)
         lost, status = _told(approved.id, on_lost), "failed"
@@ -127,10 +130,13 @@ def admitted(
         door.api.close()
 
 
-def _client(url: str | None, token: str | None, ca_file: str | None) -> client.Client:
+def _client(
+    url: str | None, token: str | None, ca_file: str | None, namespace: str | None
+) -> client.Client:
     """Return a client of the server that is meant, as the command line chooses it."""
     standing = environment.real()
-    chosen = settings.resolve(standing, {"url": url, "ca_file": ca_file})
+    given = {"url": url, "ca_file": ca_file, "namespace": namespace}
+    chosen = settings.resolve(standing, given)
     if token is not None:
         chosen = replace(chosen, token=token, withheld="")
     return client.Client(chosen, standing, seconds=gate.PATIENCE, keep=True)

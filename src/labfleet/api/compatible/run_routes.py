@@ -13,10 +13,10 @@ import msgspec
 
 from labfleet.api.compatible.compat_routes import SeedRecord
 from labfleet.api.core.route import SMALL, Key, Routes
+from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.kernel import errors
 from labfleet.resources.amounts import DIMENSIONS
-from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.queue import DEFAULT_QUEUE
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core import intake
@@ -81,9 +81,10 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
     record: Name of the Simulation that keeps the decision, also when denied.
     expires_at: When the approval ends by itself; null when nothing is approved.
     take_up_by: By when an approval has to be taken up by a heartbeat; null when it need not be.
-    position: Its place in its queue, 1 for the next one; null when it does not wait, or
-    came too recently for that to be known.
-    start_range: Between when and when it starts, and how sure that is; null when nobody can tell.
+    position: Its place in its queue, 1 for the next one; null when it does not wait, or that is not
+    known yet.
+    start_range: Between when and when it starts, and how sure that is; null when nobody can tell,
+    or not yet.
     """
 
     decision: str
@@ -155,32 +156,34 @@ def routes(services: ServiceContext) -> Routes:
         "/request_run", "May this simulation start?",
         needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES, direct=True,
     )  # fmt: skip
-    async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
-        """Decide whether a simulation may start, and reserve what it needs if it may."""
+    async def request_run(
+        who: Caller, sent: RunBody, idempotency_key: Key = None, namespace: Namespace = "default"
+    ) -> RunReply:
+        """Decide whether a simulation may start, and reserve what it needs if it may.
+
+        The namespace is that of its cluster and queue, and of the record. It stands in the query,
+        since in the body `namespace` may be a parameter of the run.
+        """
         if idempotency_key is not None and sent.key not in {None, idempotency_key}:
             raise intake.invalid(("key", "differs from the header Idempotency-Key; keep one"))
         made = await admission.request_run(
             services,
             who,
             _spec_body(sent),
-            namespace=DEFAULT_NAMESPACE,
+            namespace=namespace,
             key=idempotency_key or sent.key,
         )
-        found = None
-        if made.status.phase is SimulationPhase.QUEUED:
-            await services.reached(made.revision)
-            found = await outlook.of(services, made)
-        return run_reply(made, found)
+        return run_reply(made, await _outlook(services, made))
 
     @made.post(
         "/simulation_heartbeat", "This simulation lives",
         needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
-    async def simulation_heartbeat(who: Caller, sent: HeartbeatBody) -> HeartbeatReply:
+    async def simulation_heartbeat(
+        who: Caller, sent: HeartbeatBody, namespace: Namespace = "default"
+    ) -> HeartbeatReply:
         """Take an approval up, and keep the run's lease; owed by callers that sent ttl_seconds."""
-        found = await admission.simulation_heartbeat(
-            services, who, sent.simulation_id, DEFAULT_NAMESPACE
-        )
+        found = await admission.simulation_heartbeat(services, who, sent.simulation_id, namespace)
         held = found.status.reservation
         return HeartbeatReply(
             simulation_id=found.name,
@@ -193,19 +196,35 @@ def routes(services: ServiceContext) -> Routes:
         "/simulation_complete", "This simulation ended",
         needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
-    async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
+    async def simulation_complete(
+        who: Caller, sent: CompleteBody, namespace: Namespace = "default"
+    ) -> CompleteReply:
         """Give back what an approved simulation holds; to repeat it changes nothing."""
         ended = await admission.simulation_complete(
             services,
             who,
             sent.simulation_id,
-            DEFAULT_NAMESPACE,
+            namespace,
             status=sent.status,
             observed=sent.observed,
         )
         return CompleteReply(simulation_id=ended.name, status=ended.status.phase.lower())
 
     return made
+
+
+async def _outlook(services: ServiceContext, made: Simulation) -> outlook.Outlook | None:
+    """Return when a stored request starts; None where that is not known now.
+
+    Its caller is answered all the same: the request waits, and a refusal would say it does not.
+    """
+    if made.status.phase is not SimulationPhase.QUEUED:
+        return None
+    try:
+        await services.reached(made.revision)
+        return await outlook.of(services, made)
+    except errors.Temporary:
+        return None
 
 
 def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunReply:
