@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 from api_caller import Api
 
+from labfleet.api.compatible.run_routes import run_reply
 from labfleet.kernel import errors
-from labfleet.resources.simulation import SimulationPhase
+from labfleet.resources.meta import Metadata
+from labfleet.resources.simulation import (
+    Simulation,
+    SimulationPhase,
+    SimulationSpec,
+    SimulationStatus,
+)
 from labfleet.service.core.service_context import ServiceContext
 
 RUN = {"cost": {"cpu": 1}, "namespace": "a parameter"}
@@ -69,3 +76,13 @@ async def test_a_request_that_waits_is_answered_while_the_cache_is_behind(
     await api.world.services.fresh()
     kept = await api.call("GET", f"/api/v1/simulations/{found.json['record']}")
     assert kept.json["status"]["phase"] == SimulationPhase.QUEUED
+
+
+@pytest.mark.parametrize("note", ["", "it waited as long as a request may"])
+def test_a_request_that_ended_undecided_is_denied_with_what_happened(note: str) -> None:
+    """A run script knows that it may not start, and people read why."""
+    status = SimulationStatus(phase=SimulationPhase.EXPIRED, note=note)
+    made = Simulation(metadata=Metadata(name="sim-1"), spec=SimulationSpec(), status=status)
+    reply = run_reply(made)
+    assert (reply.decision, reply.simulation_id, reply.reasons) == ("denied", None, ("Expired",))
+    assert reply.message == (note or "it is expired: nobody had decided")

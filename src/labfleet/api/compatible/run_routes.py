@@ -229,9 +229,14 @@ async def _outlook(services: ServiceContext, made: Simulation) -> outlook.Outloo
 
 def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunReply:
     """Return upstream 004's answer for a recorded decision."""
-    decision = made.status.decision
+    decision, phase = made.status.decision, made.status.phase
     outcome = "waiting" if decision is None else decision.outcome
     reasons: tuple[str, ...] = ()
+    message = "" if decision is None else decision.message
+    if decision is None and phase is not SimulationPhase.QUEUED:
+        # Ended before anybody decided: it may not start, and asking under its key does not help.
+        outcome, reasons = "denied", (phase.title(),)
+        message = made.status.note or f"it is {phase.lower()}: nobody had decided"
     if decision is not None:
         reasons = decision.candidates[0].reasons if decision.candidates else ()
         # What never fits says so first: asking again does not help.
@@ -242,7 +247,7 @@ def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunRepl
         decision={"waiting": "queued"}.get(outcome, outcome),
         simulation_id=None if outcome == "denied" else made.name,
         reasons=reasons,
-        message="" if decision is None else decision.message,
+        message=message,
         evidence=made.status.evidence,
         predicted={}
         if decision is None
