@@ -8,9 +8,10 @@ line is kept in memory while people ask, so that an answer costs the same howeve
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from datetime import datetime
 
-from labfleet.decisions.admission.targets import targets
+from labfleet.decisions.admission.targets import NEVER_FITS, targets
 from labfleet.decisions.queueing.line import Line
 from labfleet.decisions.queueing.requests import Request, terms
 from labfleet.decisions.queueing.room import SumRoom
@@ -107,26 +108,42 @@ class Followed:
         begun = loop.time()
         if self._playing or begun < self._until:
             return self._found
-        near, now = nearest(self._line, AHEAD), self.services.clock.now()
-        room = SumRoom(
-            tuple(map(_left, near.quotas.capacity, vector(others_of(self.cluster)))),
-        )
-        for run in near.runs.of.values():
-            room.add(run.request)
-
-        def play() -> dict[str, StartRange]:
-            return start_ranges(near, room, now, ahead=AHEAD, coverage=COVERAGE)
-
         self._playing = True
         try:
-            size = (len(near.requests) + len(near.runs.of)) * REQUEST_BYTES
-            self._found = await self.services.aside.run(size, play)
+            self._found = await self._played(nearest(self._line, AHEAD))
         except errors.Temporary:
             return self._found  # Others keep the thread busy: what was asked is answered without.
         finally:
             self._playing = False
         self._until = loop.time() + max(KEPT_SECONDS, KEPT_TIMES * (loop.time() - begun))
         return self._found
+
+    async def again(self, run: Simulation, amounts: Amounts) -> StartRange | None:
+        """Return when a run would start if it were asked for now; None when nobody can tell.
+
+        With more requests before it than are played nobody can. Temporary when others keep the
+        thread busy.
+        """
+        if len(self._line.requests) >= AHEAD:
+            return None
+        near = nearest(self._line, AHEAD)
+        asked = _request(self.services, run, self._named, amounts)
+        near.wait(dataclasses.replace(asked, since=self.services.clock.now()))
+        return (await self._played(near)).get(run.metadata.uid)
+
+    async def _played(self, near: Line) -> dict[str, StartRange]:
+        """Return the starts of all that wait in a line of its own, played aside from the loop."""
+        now, ahead = self.services.clock.now(), len(near.requests) * len(near.queues)
+        left = tuple(map(_left, near.quotas.capacity, vector(others_of(self.cluster))))
+        room = SumRoom(left)
+        for run in near.runs.of.values():
+            room.add(run.request)
+
+        def play() -> dict[str, StartRange]:
+            return start_ranges(near, room, now, ahead=ahead, coverage=COVERAGE)
+
+        size = (len(near.requests) + len(near.runs.of)) * REQUEST_BYTES
+        return await self.services.aside.run(size, play)
 
 
 async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
@@ -147,6 +164,22 @@ async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
     # In safe mode nothing starts, and nobody knows until when.
     ranges = {} if denies(cluster) else await followed.ranges()
     return _outlook(place, ranges.get(run.metadata.uid))
+
+
+async def again(services: ServiceContext, run: Simulation) -> str:
+    """Return in words when a denied run would start if it were asked for now; "" when unknown."""
+    decision, cluster = run.status.decision, services.cache.find(refs.cluster_of(run))
+    if decision is None or decision.reason == NEVER_FITS or cluster is None or denies(cluster):
+        return ""
+    try:
+        found = await _followed(services, cluster).again(run, decision.requested)
+    except errors.Temporary:
+        return ""
+    if found is None or found.earliest is None:
+        return ""
+    if found.latest is not None and found.latest <= services.clock.now():
+        return "it fits now"
+    return f"with a queue {_between(found.earliest, found.latest, found.coverage)}"
 
 
 def _followed(services: ServiceContext, cluster: Cluster) -> Followed:
@@ -201,13 +234,17 @@ def words(found: Outlook) -> str:
     said = f"place {found.position} in its queue"
     if found.earliest is None:
         return said
-    if found.latest is None:
-        return f"{said}; it starts at {utc_text(found.earliest)} or later"
-    between = f"between {utc_text(found.earliest)} and {utc_text(found.latest)}"
-    if utc_text(found.earliest) == utc_text(found.latest):
-        between = f"at {utc_text(found.latest)}"
-    sure = "" if found.coverage is None else f", in {found.coverage:.0%} of such cases"
-    return f"{said}; it starts {between}{sure}"
+    return f"{said}; {_between(found.earliest, found.latest, found.coverage)}"
+
+
+def _between(earliest: datetime, latest: datetime | None, coverage: float | None) -> str:
+    if latest is None:
+        return f"it starts at {utc_text(earliest)} or later"
+    between = f"between {utc_text(earliest)} and {utc_text(latest)}"
+    if utc_text(earliest) == utc_text(latest):
+        between = f"at {utc_text(latest)}"
+    sure = "" if coverage is None else f", in {coverage:.0%} of such cases"
+    return f"it starts {between}{sure}"
 
 
 def _left(may: int, others: int) -> int:
