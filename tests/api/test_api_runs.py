@@ -26,6 +26,8 @@ async def test_a_run_is_of_the_namespace_that_its_query_names(api: Api) -> None:
     await api.world.make("Cluster", "default", CLUSTER, namespace="exam")
     told = await api.call("POST", "/request_run", RUN, role="runner")
     assert (told.status, told.json["reason"]) == (400, "UnknownName")
+    other = await api.call("POST", "/request_run?namespace=none", RUN, role="runner")
+    assert other.json["detail"] == "cluster: cluster 'default' does not exist in namespace none"
     there = "?namespace=exam"
     made = await api.call("POST", f"/request_run{there}", RUN, role="runner")
     assert made.json["decision"] == "approved"
@@ -40,6 +42,27 @@ async def test_a_run_is_of_the_namespace_that_its_query_names(api: Api) -> None:
         assert (await api.call("POST", path, which, role="runner")).status == 404
         found = await api.call("POST", f"{path}{there}", which, role="runner")
         assert found.json["status"] == status
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"ttl_seconds": 5}, "ttl_seconds"),
+        ({"duration_seconds": 0}, "duration_seconds"),
+        ({"priority": 5000}, "priority"),
+        ({"cost": {"gpu": 1}}, "cost.gpu"),
+        ({"cost": {"cpu": "abc"}}, "cost"),
+        ({"cluster": "nope"}, "cluster"),
+        ({"queue": "nope"}, "queue"),
+    ],
+)
+async def test_what_is_wrong_is_named_as_it_was_sent(api: Api, body: object, where: str) -> None:
+    """A run script knows its own keys, and not where they stand in an object."""
+    await api.world.make("Cluster", "default", CLUSTER)
+    found = await api.call("POST", "/request_run", body, role="runner")
+    assert (found.status, [each["where"] for each in found.json["problems"]]) == (400, [where])
+    assert found.json["detail"].startswith(f"{where}: ")
 
 
 @pytest.mark.asyncio

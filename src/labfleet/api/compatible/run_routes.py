@@ -166,13 +166,11 @@ def routes(services: ServiceContext) -> Routes:
         """
         if idempotency_key is not None and sent.key not in {None, idempotency_key}:
             raise intake.invalid(("key", "differs from the header Idempotency-Key; keep one"))
-        made = await admission.request_run(
-            services,
-            who,
-            _spec_body(sent),
-            namespace=namespace,
-            key=idempotency_key or sent.key,
-        )
+        body, key = _spec_body(sent), idempotency_key or sent.key
+        try:
+            made = await admission.request_run(services, who, body, namespace=namespace, key=key)
+        except errors.Invalid as problem:
+            raise _as_sent(problem) from None
         return run_reply(made, await _outlook(services, made))
 
     @made.post(
@@ -277,6 +275,15 @@ def _spec_body(sent: RunBody) -> dict[str, Any]:
         "ttlSeconds": sent.ttl_seconds,
     }
     return {name: value for name, value in given.items() if value not in (None, msgspec.UNSET)}
+
+
+def _as_sent(problem: errors.Invalid) -> errors.Invalid:
+    """Return the problem with the keys as they were sent, which stand in a spec otherwise."""
+    found = []
+    for where, what in problem.problems:
+        key, dot, rest = where.removeprefix("spec.").partition(".")
+        found.append((_OTHER_SPELLING.get(key, key) + dot + rest, what))
+    return intake.invalid(*found, reason=problem.reason) if found else problem
 
 
 def _with_params(sent: Any) -> Any:

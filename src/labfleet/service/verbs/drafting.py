@@ -24,7 +24,7 @@ from labfleet.resources.amounts import Reservation
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.cluster_access import WhenBlind
 from labfleet.resources.decision import Decision
-from labfleet.resources.meta import Metadata, Ref, Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Metadata, Ref, Resource
 from labfleet.resources.queue import Queue
 from labfleet.resources.simulation import (
     Simulation,
@@ -483,10 +483,11 @@ def _ever() -> datetime:
 
 
 def _no_cluster(services: ServiceContext, asked: Asked, cluster: Cluster | None) -> errors.Invalid:
-    name = asked.spec.cluster
+    name, space = asked.spec.cluster, asked.namespace
+    there = "" if space == DEFAULT_NAMESPACE else f" in namespace {space}"
     if cluster is not None:
         what = f"cluster {name!r} is being deleted"
         return intake.invalid(("cluster", what), reason="ClusterTerminating")
     known = [each.name for each in services.cache.all(Cluster) if each.namespace == asked.namespace]
-    what = f"cluster {name[:64]!r} does not exist" + intake.hint(name[:64], known)
+    what = f"cluster {name[:64]!r} does not exist{there}" + intake.hint(name[:64], known)
     return intake.invalid(("cluster", what), reason="UnknownName")
