@@ -31,6 +31,7 @@ from labfleet.resources.simulation import (
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
+    family_of,
 )
 from labfleet.service.core import intake
 from labfleet.service.core.asked_runs import Asked
@@ -106,6 +107,7 @@ class Drafter:
             if found is not None:
                 clusters.setdefault(path, found)
                 new[path] = [*self._undecided(path), *new.get(path, [])]
+        await self._services.learning.read(_family(one) for each in new.values() for one in each)
         made: list[Draft] = []
         for path, cluster in clusters.items():
             made += self._of_cluster(cluster, new.get(path, []))
@@ -234,8 +236,8 @@ class Drafter:
         and is denied when that is more than the cluster will ever have.
         """
         new = asks[uid][0] if uid in asks else self._waiting(uid)
-        if new is None:
-            return None
+        if new is None or self._services.learning.unread(*_family(new)):
+            return None  # Of a family that has to be read first it is the next round's turn.
         judged = self._judged(cluster, new.spec, new.metadata)
         if judged.decision.reason == NEVER_FITS:
             asks.pop(uid, None)
@@ -471,6 +473,10 @@ def _never(new: _New, decision: Decision) -> Decision:
         candidates=(),
         rejected_by_reason={},
     )
+
+
+def _family(new: _New) -> tuple[str, str, str]:
+    return new.metadata.namespace, family_of(new.spec), new.spec.owner
 
 
 def _new(old: Simulation) -> _New:
