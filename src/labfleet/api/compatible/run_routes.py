@@ -161,8 +161,7 @@ def routes(services: ServiceContext) -> Routes:
     ) -> RunReply:
         """Decide whether a simulation may start, and reserve what it needs if it may.
 
-        The namespace is that of its cluster and queue, and of the record. It stands in the query,
-        since in the body `namespace` may be a parameter of the run.
+        Cluster, queue and record are of one namespace; in the body that word is a parameter.
         """
         if idempotency_key is not None and sent.key not in {None, idempotency_key}:
             raise intake.invalid(("key", "differs from the header Idempotency-Key; keep one"))
