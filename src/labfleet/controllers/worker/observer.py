@@ -412,7 +412,7 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
         return None
     for other in context.cache.by(indices.WORKERS_OF_PRODUCT, product_uuid):
         gone = other.status.phase is P.TERMINATED or other.status.machine.state == "gone"
-        if other.key == worker.key or gone:
+        if other.metadata.uid == worker.metadata.uid or gone:
             continue
         if _age(other) < _age(worker):
             return other.key.label
