@@ -107,6 +107,12 @@ class Series:
         self._renewed_at = 0
         self._worth: dict[tuple[int, float], Worth] = {}
 
+    def join(self, pools: Pools) -> None:
+        """Borrow from these families from now on, and lend to them."""
+        self._pools = pools
+        self._bucket = pools.at(max(1, self.age))
+        self._worth.clear()
+
     def near(self, query: Query) -> Near:
         """Return the closest runs whose peak is known."""
         slots = query.closest
