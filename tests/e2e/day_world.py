@@ -140,7 +140,9 @@ def mode(server: ServerProcess) -> str:
 
 
 @contextmanager
-def served(folder: Path, kube: Kube, cluster: dict[str, Any], rate: float) -> Iterator[ServerProcess]:
+def served(
+    folder: Path, kube: Kube, cluster: dict[str, Any], rate: float
+) -> Iterator[ServerProcess]:
     """Give a server whose cluster is measured."""
     folder.mkdir()
     options = ("--secrets-folder", str(kube.it.kubeconfig.parent))
