@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labfleet.decisions.admission.targets import NEVER_FITS
+from labfleet.decisions.queueing.line import Blocked
 from labfleet.decisions.queueing.quotas import Level
 from labfleet.decisions.queueing.requests import Request
 from labfleet.decisions.safe_mode import SafeMode, in_safe_mode
@@ -39,8 +40,11 @@ from labfleet.service.kinds import indices
 from labfleet.service.verbs.waiting_line import WaitingLine, alike, made_for
 
 if TYPE_CHECKING:
-    from labfleet.decisions.admission.judge import Judge, Judged
+    from labfleet.decisions.admission.judge import Judge, Judged, Ready
     from labfleet.decisions.admission.load import Load
+    from labfleet.decisions.prediction.learner import Learner
+
+    _Asks = dict[str, tuple["_New", Judged]]
 
 QUEUE_FULL = "QueueFull"
 """Reason of a decision: as many wait in its queue as may."""
@@ -79,6 +83,8 @@ class Drafter:
         self._lines: dict[str, WaitingLine] = {}
         self._recent: dict[str, Simulation] = {}
         """Own approvals that the cache does not have yet: whatever is made anew counts them too."""
+        self._ready: dict[str, Ready] = {}
+        """What this round has made of requests before it decides them, by uid."""
         self._taught = True
         self._now = services.clock.now()
         """When this round began: all of it is decided as of then."""
@@ -141,6 +147,9 @@ class Drafter:
 
     def _of_cluster(self, cluster: Cluster, new: list[_New]) -> list[Draft]:
         path, cache = cluster.key.path, self._services.cache
+        asked = [(each.metadata.uid, each.spec) for each in new]
+        made = self._judge().ready(cluster, self._learner(), asked)
+        self._ready = {uid: each for (uid, _), each in zip(asked, made, strict=True)}
         queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
         waits = cache.count(indices.SIMULATIONS_QUEUED, path) or any(
             each.spec.queue is not None for each in new
@@ -176,7 +185,7 @@ class Drafter:
         """Return which of the new and of the waiting requests start, and what becomes of the rest."""
         made: list[Draft] = []
         waiting = self._line(cluster, queues)
-        asks: dict[str, tuple[_New, Judged]] = {}
+        asks: _Asks = {}
         for each in new:
             judged = self._judged(cluster, each.spec, each.metadata)
             if judged.decision.reason == NEVER_FITS:
@@ -196,37 +205,32 @@ class Drafter:
         judge, now = self._judge(), self._now
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         if self._denies(cluster) is not None:
-            return made + self._all_left(cluster, waiting, asks)
+            return made + self._all_left(cluster, waiting, asks, {})
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
             draft = self._started(cluster, waiting, request.uid, asks)
             if draft is not None:
                 made.append(draft)
-        for each, judged in asks.values():
-            blocked = found.blocked.get(each.metadata.uid)
-            level = None if blocked is None else blocked.level
-            made.append(self._left(cluster, each, judged, level))
-            if each.spec.queue is None:
-                waiting.leave(each.metadata.uid)
-        return made
+        return made + self._all_left(cluster, waiting, asks, found.blocked)
 
     def _all_left(
-        self, cluster: Cluster, waiting: WaitingLine, asks: dict[str, tuple[_New, Judged]]
+        self,
+        cluster: Cluster,
+        waiting: WaitingLine,
+        asks: _Asks,
+        blocked: Mapping[str, Blocked],
     ) -> list[Draft]:
-        """Return what becomes of new requests in safe mode; those that wait keep their place."""
+        """Return what becomes of new requests that may not start; others keep their place."""
         made = []
         for each, judged in asks.values():
-            made.append(self._left(cluster, each, judged, None))
+            held = blocked.get(each.metadata.uid)
+            made.append(self._left(cluster, each, judged, None if held is None else held.level))
             if each.spec.queue is None:
                 waiting.leave(each.metadata.uid)
         return made
 
     def _started(
-        self,
-        cluster: Cluster,
-        waiting: WaitingLine,
-        uid: str,
-        asks: dict[str, tuple[_New, Judged]],
+        self, cluster: Cluster, waiting: WaitingLine, uid: str, asks: _Asks
     ) -> Draft | None:
         """Return the approval of a request whose turn it is; None when it needs more by now.
 
@@ -349,11 +353,9 @@ class Drafter:
 
     def _judged(self, cluster: Cluster, spec: SimulationSpec, metadata: Metadata) -> Judged:
         services = self._services
-        learner = services.learning.known
-        assert learner is not None  # noqa: S101 - a round begins with learning
         return self._judge().decide(
             spec,
-            learner,
+            self._learner(),
             uid=metadata.uid,
             cluster=cluster,
             live=self._live(cluster),
@@ -361,7 +363,13 @@ class Drafter:
             revision=services.cache.revision,
             default_seconds=services.settings.now().admission.default_duration_seconds,
             blind=self._declared(cluster),
+            ready=self._ready.get(metadata.uid),
         )
+
+    def _learner(self) -> Learner:
+        learner = self._services.learning.known
+        assert learner is not None  # noqa: S101 - a round begins with learning
+        return learner
 
     def _live(self, cluster: Cluster) -> Iterator[Simulation]:
         """Yield the runs that hold something of a cluster, own approvals of just now last."""
