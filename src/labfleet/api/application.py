@@ -29,7 +29,7 @@ from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
 from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, SOURCES, litestar_route
-from labfleet.api.front import App, Call, Credentials, Done, Front
+from labfleet.api.front import App, Call, Credentials, Done, Front, Whole
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
 from labfleet.api.streams.open_stream import LIMIT, OpenStreams
@@ -115,7 +115,7 @@ def build(
         document=document,
         names=names,
         direct=shortcuts,
-        problem=functools.partial(_problem, on_defect),
+        guarded=functools.partial(_guarded, on_defect),
     )
 
 
@@ -159,6 +159,17 @@ async def _defended(
         if on_defect is not None:
             on_defect(call.request_id, error)
         await call.refuse_unexpected()
+
+
+async def _guarded(
+    on_defect: Callable[[str, BaseException], None] | None, work: Awaitable[Whole], scope: Any
+) -> Whole:
+    """Return a whole reply, or the problem that whatever went wrong becomes."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
+        status, headers, body = _problem(on_defect, scope, error)
+        return status, problems.head(headers, body), body
 
 
 class _Collected(Router):

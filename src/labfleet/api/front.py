@@ -53,6 +53,8 @@ _JSON = (b"content-type", JSON.encode())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD"})
 App = Callable[[Any, Any, Any], Any]
+Whole = tuple[int, list[tuple[bytes, bytes]], bytes]
+"""A whole reply: status, headers, body."""
 # The extension point for browsers: returns a token from a cookie, say. Safe methods only.
 Credentials = Callable[[Mapping[str, Any]], str | None]
 
@@ -60,12 +62,6 @@ Credentials = Callable[[Mapping[str, Any]], str | None]
 async def _nowhere(message: Any) -> None:
     """Send nothing: who asks takes what is returned."""
     del message
-
-
-def _no_problem(scope: Any, error: Exception) -> tuple[int, Mapping[str, str], bytes]:
-    """Have no words for an error: an application without direct routes is never asked."""
-    del scope
-    raise error
 
 
 class Done(NamedTuple):
@@ -99,7 +95,7 @@ class Front:
         document: Callable[[], Mapping[str, Any]] = dict,
         names: HostNames = EVERY_NAME,
         direct: Mapping[tuple[str, str], Direct] = MappingProxyType({}),
-        problem: Callable[[Any, Exception], tuple[int, Mapping[str, str], bytes]] = _no_problem,
+        guarded: Callable[[Awaitable[Whole], Scope], Awaitable[Whole]] = lambda work, _: work,
     ) -> None:
         self._inner = inner
         self._names = names
@@ -109,7 +105,7 @@ class Front:
             if method == "POST"
         }
         """Routes that `answer` answers, all of them POST, by the path as it is in a request."""
-        self._problem = problem
+        self._guarded = guarded
         self._document = document
         self.routes = routes
         self._public = frozenset(each.path for each in routes.values() if each.public)
@@ -153,7 +149,7 @@ class Front:
 
     async def answer(
         self, direct: Direct, headers: list[tuple[bytes, bytes]], body: bytes
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    ) -> Whole:
         """Return status, headers and body of the reply to a POST that is there whole.
 
         `direct` is one of this object's; names of headers are in small letters, and none is given
@@ -162,17 +158,17 @@ class Front:
         scope: Scope = {"method": "POST", "path": direct.route.path, "headers": headers}
         call = Call(self._services, scope, _nowhere)
         started = asyncio.get_running_loop().time()
-        try:
-            self._demand_name(scope)
-            self._take(_shown(await self._caller(call, scope, "POST")))
-            made = await direct.answer(scope, body)
-            call.status, told = direct.route.status, [_JSON, (b"content-length", b"%d" % len(made))]
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
-            call.status, others, made = self._problem(scope, error)
-            told = problems.head(others, made)
+        work = self._answered(call, scope, direct, body)
+        call.status, told, made = await self._guarded(work, scope)
         if self._done is not None:
             self._done(call.done(asyncio.get_running_loop().time() - started))
         return call.status, [*told, *_SECURITY, *call.own()], made
+
+    async def _answered(self, call: Call, scope: Scope, direct: Direct, body: bytes) -> Whole:
+        self._demand_name(scope)
+        self._take(_shown(await self._caller(call, scope, "POST")))
+        made = await direct.answer(scope, body)
+        return direct.route.status, [_JSON, (b"content-length", b"%d" % len(made))], made
 
     def _demand_name(self, scope: Scope) -> None:
         asked = _header(scope, b"host")
