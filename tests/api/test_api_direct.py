@@ -29,6 +29,9 @@ CALLS: list[tuple[str, Any, dict[str, Any]]] = [
     ("/simulation_complete", {"simulation_id": "sim-none"}, {"role": "runner"}),
     ("/simulation_complete", {"simulation": "sim-none"}, {"role": "runner"}),
     ("/simulation_heartbeat", {"simulation_id": "sim-none"}, {"role": "runner"}),
+    ("/request_run?namespace=exam", RUN, {"role": "runner"}),
+    ("/request_run?namespace=a&namespace=b", RUN, {"role": "runner"}),
+    ("/request_run?namespaec=exam", RUN, {"role": "runner"}),
 ]
 
 
@@ -38,11 +41,13 @@ CALLS: list[tuple[str, Any, dict[str, Any]]] = [
 async def test_both_ways_answer_alike(
     api: Api, path: str, body: Any, how: dict[str, Any], past: bool
 ) -> None:
-    """With a slash at the end the framework answers: same status, headers and words."""
-    # What is empty or large the server sends through ASGI all the same.
-    past = past and body is not None and len(str(body)) <= whole_requests.MOST
+    """With a slash at the end the framework answers, as with a query: same status and words."""
+    # What is empty or large, or has a query, the server sends through ASGI all the same.
+    past = past and body is not None and len(str(body)) <= whole_requests.MOST and "?" not in path
     ours = await api.call("POST", path, body, past=past, **how)
-    its = await api.call("POST", f"{path}/", body, **how)
+    its = await api.call(
+        "POST", path.replace("?", "/?") if "?" in path else f"{path}/", body, **how
+    )
     assert ours.status == its.status
     told = [{k: v for k, v in each.headers.items() if k not in OWN} for each in (ours, its)]
     assert told[0].pop("content-length", None) is not None

@@ -133,7 +133,8 @@ def _with_scope(
         scope[LARGE_BODIES] = places
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
         scope[SOURCES] = services
-        found = shortcuts.get((scope["method"], scope["path"]))
+        asked = (scope["method"], scope["path"])
+        found = None if scope["query_string"] else shortcuts.get(asked)
         if found is None:
             await framework(scope, receive, send)
             return

@@ -1,8 +1,9 @@
 """Answers the few routes that are asked most without the framework, whose work they do not need.
 
-Litestar reads parameters that these routes do not have and makes a request and a response of each
+Litestar reads parameters that these calls do not have and makes a request and a response of each
 call, which costs as much as a whole decision. What is checked, and in which order, is `served`'s:
 the same functions do it, whether the body still has to be received (`serve`) or is there (`answer`).
+A call with a query goes to the framework.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import msgspec
-from litestar.params import HeaderParameter
+from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api.core.route import JSON, Route
 from labfleet.api.core.served import CALLER, allow, sent, sent_whole
@@ -72,7 +73,10 @@ def _direct(route: Route) -> Direct:
     """Return a route that may be served directly; ValueError for one that needs the framework."""
     headers: dict[bytes, str] = {}
     for each in route.parameters:
-        named = [one.name for one in get_args(each.annotation) if isinstance(one, HeaderParameter)]
+        said = get_args(each.annotation)
+        if any(isinstance(one, QueryParameter) for one in said) and each.default is not each.empty:
+            continue
+        named = [one.name for one in said if isinstance(one, HeaderParameter)]
         if not named or named[0] is None:
             raise ValueError(f"{route.name}: the parameter {each.name} is no header")
         headers[named[0].lower().encode()] = each.name

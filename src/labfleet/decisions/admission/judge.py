@@ -147,6 +147,7 @@ class Judge:
         Those of a round at once: each step is done for all of them before the next one.
         """
         seen = as_seen(cluster)
+        target = targets(seen)
         parameters = [history.compared(spec.params) for _, spec in asked]
         questions = [
             Question(
@@ -160,7 +161,8 @@ class Judge:
         for (_, spec), about, each in zip(asked, questions, found, strict=True):
             default, sentence = needs.default_of(seen, about.family, about.parameters)
             least = default if _far_larger(learner, cluster, spec, about.family) else None
-            prediction = needs.judged(each.brief(), seen, about.declared, least)
+            told = needs.judged(each.brief(), seen, about.declared, least)
+            prediction = needs.within(told, target)
             wanted = need(prediction, about.declared, default)
             rows.append((each, about.declared, default, sentence, least, prediction, wanted))
         drawn = draws_of_all([
@@ -190,6 +192,7 @@ class Judge:
         if ready is None:
             (ready,) = self.ready(cluster, learner, [(uid, spec)])
         said, seen = ready.said, as_seen(cluster)
+        target = targets(seen)
         load = self.load(cluster, live)
         load.advance(now.timestamp())
         living = load.living(family_of(spec))
@@ -203,7 +206,7 @@ class Judge:
             drawn,
             load=load,
             cluster=cluster.name,
-            target=targets(seen),
+            target=target,
             now=now,
             rule=rule,
             epsilon=epsilon,
@@ -212,7 +215,7 @@ class Judge:
         if decision.outcome == "approved" or spec.queue is not None:
             # Only of a run that lives it matters what is drawn of it later.
             whole = needs.judged(ready.foreseen.whole(), seen, said, ready.least)
-            prediction = believed(whole, living)
+            prediction = believed(needs.within(whole, target), living)
             wanted = wanted.later_on(later_of(prediction))
         self._asked = (uid, wanted.spreads, drawn)
         evidence = _evidence(prediction, said, ready.sentence)

@@ -17,7 +17,7 @@ from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.ratios import NO_AGES
 from labfleet.decisions.prediction.rules import Rule
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series, Worth
-from labfleet.decisions.prediction.window import Floats, Query, Window
+from labfleet.decisions.prediction.window import SAME, Floats, Query, Window
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import (
     LEVELS,
@@ -28,8 +28,6 @@ from labfleet.resources.prediction import (
     Recommendation,
 )
 
-SAME = 1e-6
-"""Distance below which two runs asked for the same; ages are what is left of it."""
 BEFORE_A_LEADER = 0.95
 """Coverage of the bound that is recommended as long as no rule leads."""
 LIVING = frozenset({"cpu_milli", "memory_mib", "network_kbps"})
@@ -58,6 +56,7 @@ class Case:
 
     resource: What it is about.
     peak: The guess.
+    level: The guess as a load is to count it.
     worth: What it is multiplied by.
     top: No number may be above this.
     evidence: What it rests on.
@@ -68,6 +67,7 @@ class Case:
 
     resource: str
     peak: float
+    level: float
     worth: Worth
     top: float
     evidence: Evidence
@@ -102,9 +102,11 @@ def of_family(
         sentence = worth.sentences[now.rule, exact] = wording.of_family(
             _runs(family, series), now.rule, series.count, worth.bound, exact=exact
         )
+    lives = series.resource in LIVING
     return Case(
         series.resource,
         now.peak,
+        series.steady(now, query) if lives else now.peak,
         worth,
         min(now.top, limit(series, declared)),
         Evidence.EXACT if exact else Evidence.CLOSEST,
@@ -126,6 +128,7 @@ def of_kind(
         ordered = pools.firsts.ordered(row)
         return Case(
             resource,
+            1.0,
             1.0,
             Worth(
                 scale * upper + shift,
@@ -192,7 +195,7 @@ class Foreseen:
             return self.brief()
         rows = iter(_plain(
             [case for case in living for _ in case.worth.ages],
-            np.concatenate([case.peak * case.worth.later for case in living]),
+            np.concatenate([case.level * case.worth.later for case in living]),
         ))  # fmt: skip
         made = []
         for each, case in self._found:
@@ -245,7 +248,7 @@ def _numbers(cases: Sequence[Case]) -> list[tuple[float, list[float]]]:
     if not cases:
         return []
     spreads = np.array([case.worth.spread for case in cases])
-    spreads *= np.array([case.peak for case in cases]).reshape(-1, 1)
+    spreads *= np.array([case.level for case in cases]).reshape(-1, 1)
     uppers = [case.upper for case in cases]
     # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
     np.maximum(spreads[:, -1], uppers, out=spreads[:, -1])
