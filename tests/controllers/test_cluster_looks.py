@@ -11,10 +11,12 @@ from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.interfaces.cluster_view import ClusterView, NodeView, RunOver, RunPods
 from labfleet.kernel import errors
 from labfleet.resources import conditions
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.cluster_conditions import ClusterCondition, SimulationCondition
 from labfleet.resources.history import Use
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata
 from labfleet.resources.simulation import Simulation
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
@@ -234,6 +236,19 @@ def test_declared_decides_in_safe_mode_where_that_is_asked_for() -> None:
             assert run.status.phase == "APPROVED"
             assert run.status.decision is not None
             assert run.status.decision.rule == "declared"
+
+    play(story)
+
+
+def test_the_mode_of_a_cluster_is_unknown_until_its_first_look() -> None:
+    """No mode is told of a cluster that nobody has looked at; then each has its own."""
+    spec = ClusterSpec(capacity=Amounts(cpu_milli=1000))
+    assert Cluster(metadata=Metadata(name="c9"), spec=spec).status.mode is None
+
+    async def story() -> None:
+        async with world() as w:
+            await begun(w, metrics=[])
+            assert cluster(w).status.mode == "unmeasured"
 
     play(story)
 
