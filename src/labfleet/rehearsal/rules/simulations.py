@@ -36,7 +36,7 @@ class Simulations:
         self.decided = Decided(self.shared, self.broken)
         self.approvals = Approvals(self.world, self.broken, time, self.decided.keep)
         self.counted = Counted(self.approvals, self.broken, time)
-        self.overload = Overload(self.world, self.broken, time)
+        self.overload = Overload(self.world, self.broken)
         self.measured = Measured(self.world, self.broken)
         self.shared.heard += [self.approvals.committed, self.measured.committed]
 
