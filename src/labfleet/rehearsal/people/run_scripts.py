@@ -23,6 +23,7 @@ from labfleet.rehearsal.replicas.run_wish import RunWish, Told
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.rehearsal.worlds import clusters
 from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Family, Script, Shape
+from labfleet.rehearsal.worlds.kube_api import CONFIG
 from labfleet.resources import history
 from labfleet.resources.history import Run, RunKind, Source, Use
 from labfleet.service.core.service_context import ServiceContext
@@ -87,8 +88,7 @@ class RunScripts:
             room = {key: int(each * max(1.0, more * share)) for key, each in CAPACITY.items()}
             cpu, memory, network = room.values()
             self.world.found(name, (cpu, memory, network))
-            source = {"name": "prometheus", "url": f"http://prometheus.{name}.test:9090"}
-            spec = {"capacity": room, "rule": rule, "metrics": [source]}
+            spec = {"capacity": room, "rule": rule, **looked_at(name)}
             await self._need("Cluster", name, spec)
         await self.sender.send(
             self.client.settings(
@@ -231,6 +231,18 @@ class RunScripts:
         await self.sender.send(self.client.run_ended(name, status, observed))
         if self.injector.strikes("reply_lost"):
             await self.sender.send(self.client.run_ended(name, status, observed))
+
+
+def looked_at(name: str) -> dict[str, Any]:
+    """Return by what a cluster is looked at: one of them by nothing, which nobody measures."""
+    access = {"kubeconfig": {"env": f"{CONFIG}{name.upper()}"}}
+    if name == "joint":
+        source = {"name": "prometheus", "url": f"http://prometheus.{name}.test:9090"}
+        return {"kubernetes": access, "metrics": [source]}
+    if name == "strict":
+        source = {"name": "kubelets", "kind": "kubernetes"}
+        return {"kubernetes": access, "metrics": [source], "whenBlind": "declared"}
+    return {}
 
 
 def _wish(family: Family, size: int, rng: SeededRng) -> RunWish:

@@ -57,7 +57,8 @@ class Overload:
         for cluster in clusters:
             there = self.world.running(cluster.name)
             here = [name for name in there if name in held]
-            if here:
+            # Of a cluster that has lost a node more runs than was known when they were let in.
+            if here and not self.world.short(cluster.name):
                 most = targets(as_seen(cluster))
                 ended = frozenset(name for name in there if name not in held)
                 load = self.world.load(cluster.name, without=ended)

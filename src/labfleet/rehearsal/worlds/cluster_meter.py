@@ -12,7 +12,7 @@ from labfleet.interfaces.cluster_meter import Reading
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.worlds.clusters import Clusters
-from labfleet.rehearsal.worlds.kube_cluster import KubeCluster, Row, Told
+from labfleet.rehearsal.worlds.kube_cluster import NOTHING, TOO_LARGE, KubeCluster, Row, Told
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.cluster_access import Figure, MetricsSource
 
@@ -41,11 +41,17 @@ class WorldReader:
         """
         where = f"cluster {cluster.name}: source {source.name}"
         place = self._world.places.get(cluster.name)
-        if place is None or self._injector.strikes("meter_away"):
+        if (
+            place is None
+            or self._injector.holds("metrics_stopped", cluster.name)
+            or self._injector.strikes("meter_away")
+        ):
             raise errors.Unreachable(f"{where}: away")
         last = self._last.get(cluster.name)
         if last is not None and self._injector.strikes("meter_late"):
             return last
+        if place.lies:
+            self._injector.holds("metrics_wrong", cluster.name)
         found = read(place, figures)
         self._last[cluster.name] = found
         return found
@@ -53,8 +59,12 @@ class WorldReader:
 
 def read(place: KubeCluster, figures: Sequence[Figure]) -> Reading:
     """Return what a source knows of a cluster now, and note what is told of each run."""
-    of_runs, of_nodes = place.measured()
-    for run, row in of_runs.items():
+    (of_runs, of_nodes), received = place.measured(), RECEIVED
+    if place.lies:
+        many = 0.0 if place.lies == NOTHING else TOO_LARGE
+        of_nodes, received = {name: _times(row, many) for name, row in of_nodes.items()}, many
+        of_runs = {name: _times(row, many) for name, row in of_runs.items() if many}
+    for run, row in () if place.lies else of_runs.items():
         told = place.told.setdefault(run, {})
         for figure, value in zip(FIGURES, row, strict=True):
             told.setdefault(figure, Told()).add(value)
@@ -62,9 +72,13 @@ def read(place: KubeCluster, figures: Sequence[Figure]) -> Reading:
     for place_of, (runs, nodes) in enumerate(zip(OF_RUNS, OF_NODES, strict=True)):
         values[runs] = _column(of_runs, place_of)
         values[nodes] = _column(of_nodes, place_of)
-    values[Figure.NODE_NETWORK_IN] = dict.fromkeys(of_nodes, RECEIVED)
+    values[Figure.NODE_NETWORK_IN] = dict.fromkeys(of_nodes, received)
     gaps = {each: "no such series" for each in figures if not values.get(each)}
     return Reading({each: values[each] for each in figures if values.get(each)}, gaps)
+
+
+def _times(row: Row, many: float) -> Row:
+    return (row[0] * many, row[1] * many, row[2] * many)
 
 
 def _column(rows: dict[str, Row], place: int) -> dict[str, float]:

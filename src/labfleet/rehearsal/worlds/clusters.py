@@ -17,7 +17,7 @@ from typing import Any
 
 from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import SeededRng
-from labfleet.rehearsal.worlds.kube_cluster import RESOURCES, KubeCluster, Need, Row
+from labfleet.rehearsal.worlds.kube_cluster import RESOURCES, KubeCluster, Need, Row, RunTruth
 
 __all__ = ["FAMILIES", "RESOURCES", "Clusters", "Family", "Row", "Script", "Shape", "drawn"]
 KILLED_AT = 0.7
@@ -151,6 +151,11 @@ class Clusters:
         """Remove a script's pods; no error when they are over."""
         self.places[script.cluster].remove(script.name)
 
+    def truth(self, script: Script) -> RunTruth | None:
+        """Return what became of a script's pods where they are seen; None where nobody looks."""
+        place = self.places[script.cluster]
+        return place.runs.get(script.name) if place.seen else None
+
     def how(self, script: Script) -> str:
         """Return how a script's run ended, in the words of a view; empty while it has not."""
         found = self.places[script.cluster].runs[script.name]
@@ -171,6 +176,11 @@ class Clusters:
         """Return the approvals under which pods are on a cluster that are not over."""
         place = self.places.get(cluster)
         return [] if place is None else [name for name, run in place.runs.items() if run.live]
+
+    def short(self, cluster: str) -> bool:
+        """Tell whether a node of a cluster is cut off now."""
+        place = self.places.get(cluster)
+        return place is not None and bool(place.world.silent)
 
     def load(self, cluster: str, *, without: frozenset[str] = frozenset()) -> Row:
         """Return what truly runs on a cluster now, less that under the approvals named `without`."""

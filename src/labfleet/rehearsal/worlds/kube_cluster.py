@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 from kubernetes_simulator.core import settling
 from kubernetes_simulator.core.access import Access
@@ -23,7 +24,7 @@ from kubernetes_simulator.core.runs import Run
 from kubernetes_simulator.core.settings import Settings
 from kubernetes_simulator.core.store import Change
 from kubernetes_simulator.core.world import ENDED, World
-from labfleet.rehearsal.time.loop import Loop
+from labfleet.rehearsal.time.loop import Loop, Process, current
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources.cluster_access import RUN_LABEL
 
@@ -41,6 +42,12 @@ LIMITED = 0.975
 SPACE = "default"
 TOGETHER = 60.0
 """Pods that end within so many seconds of the last one of their run ended with it."""
+LARGE, NOTHING = "large", "nothing"
+"""How a source of metrics lies."""
+TOO_LARGE = 1e5
+"""By what a source multiplies that says far too much."""
+MOST_LISTENERS = 40
+"""Watches of one cluster that are told; those of a process that watches anew are the oldest."""
 WINDOW = 120.0
 """Seconds over which a source takes its rates, as the built-in PromQL does."""
 _WORST_FIRST = ("OOMKilled", "Evicted", "Failed", "Gone", "Completed")
@@ -61,7 +68,7 @@ class RunTruth:
 
     live: Phases of the pods that are not over, by uid. pods: Uids of all of them. ran: When the first
     container of it ran; None before that. over: When the last of its pods was over. ends: When and
-    how each was over, in the words of a view.
+    how each was over, in the words of a view. removed: Whether its script has deleted its pods.
     """
 
     live: dict[str, str] = field(default_factory=dict)
@@ -70,13 +77,22 @@ class RunTruth:
     over: float | None = None
     ends: list[tuple[float, str]] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    removed: bool = False
 
     @property
     def how(self) -> str:
         """Return how the run ended: as the worst of the pods that ended with the last one."""
-        last = max((at for at, _ in self.ends), default=0.0)
-        final = [how for at, how in self.ends if at >= last - TOGETHER]
-        return min(final, key=_WORST_FIRST.index, default="")
+        return _worst(self.ends)
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Return how the run may be said to have ended.
+
+        Of a pod that is gone a process knows nothing that began to look later.
+        """
+        there = [each for each in self.ends if each[1] != "Gone"]
+        found = {_worst(self.ends), _worst(there), "Gone" if self.removed else ""}
+        return frozenset(found - {""})
 
 
 @dataclass(slots=True)
@@ -95,7 +111,11 @@ class Told:
 class KubeCluster:
     """A cluster of a name and, about, a size; `runs` is what became of each run's pods.
 
-    `told` is what sources said of each run, by its name and figure.
+    `told` is what sources said of each run, by its name and figure; `views` when views told that it
+    runs. `good` is when each part of the cluster was last told as it is, `bad` since when it was not
+    although somebody asked. `seen`: its pods are looked at; `lies`: how what it measures is not true now;
+    `silent_since`: since when its API server answers nothing; `cuts`: how often watches were cut;
+    `asked`: its API is asked for figures, of which `clock_off` is by how much their clock is wrong.
     """
 
     name: str
@@ -105,9 +125,20 @@ class KubeCluster:
     world: World = field(init=False)
     runs: dict[str, RunTruth] = field(default_factory=dict)
     told: dict[str, dict[str, Told]] = field(default_factory=dict)
-    hears: list[Callable[[], None]] = field(default_factory=list)
-    """Called when anything has changed."""
+    views: dict[str, deque[float]] = field(default_factory=dict)
+    good: dict[str, float] = field(default_factory=dict)
+    bad: dict[str, float] = field(default_factory=dict)
+    seen: bool = False
+    lies: str = ""
+    silent_since: float | None = None
+    cuts: int = 0
+    asked: bool = False
+    clock_off: float = 0.0
+    decoded: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """Objects as the adapter reads them, by uid and version."""
+    _listeners: list[tuple[Process | None, asyncio.Event]] = field(default_factory=list)
     _read: int = 0
+    _due: float | None = None
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -135,21 +166,63 @@ class KubeCluster:
                 if change.path == PODS.path:
                     self._hear(change)
             self._read = world.store.revision
+            self._listeners = [each for each in self._listeners if _lives(each[0])]
+            for _, heard in self._listeners:
+                heard.set()
+        if world.next_due != self._due:
+            self._due = world.next_due
             self._moved.set()
-            for hear in self.hears:
-                hear()
         return world
+
+    def listener(self) -> asyncio.Event:
+        """Return what is set when anything has changed, for as long as this process lives."""
+        heard = asyncio.Event()
+        self._listeners.append((current(), heard))
+        del self._listeners[:-MOST_LISTENERS]
+        return heard
+
+    def silent(self, *, on: bool) -> None:
+        """Let the API server say nothing any more, or speak again."""
+        self.silent_since = self.loop.time() if on else None
+        for _, heard in self._listeners:
+            heard.set()
+
+    def cut(self) -> bool:
+        """Cut all watches; tell whether there was one."""
+        self.cuts += 1
+        for _, heard in self._listeners:
+            heard.set()
+        return any(_lives(process) for process, _ in self._listeners)
 
     async def run(self) -> None:
         """Let everything happen when it is due, for ever."""
         while True:
-            self._moved.clear()
             due = self.settle().next_due
+            self._moved.clear()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - self._now())):
                     await self._moved.wait()
             except TimeoutError:
                 pass
+
+    # --- what was told ------------------------------------------------------------------------
+
+    def heard(self, part: str) -> None:
+        """Note that a process was told a part of the cluster as it is."""
+        self.good[part] = self.loop.time()
+        self.bad.pop(part, None)
+
+    def failed(self, part: str) -> None:
+        """Note that a process asked for a part of the cluster and was told nothing true."""
+        self.bad.setdefault(part, self.loop.time())
+
+    def blind_since(self, part: str) -> float | None:
+        """Return since when nobody was told a part as it is; None while it is known."""
+        return self.bad.get(part)
+
+    def viewed(self, run: str) -> None:
+        """Note that a process was told that a run's pods run."""
+        self.views.setdefault(run, deque(maxlen=8)).append(self.loop.time())
 
     # --- pods of runs ---------------------------------------------------------------------------
 
@@ -165,6 +238,7 @@ class KubeCluster:
     def remove(self, run: str) -> None:
         """Delete the pods of a run, those that are over too."""
         world = self.settle()
+        self.runs[run].removed = True
         for pod in world.store.all(PODS, SPACE):
             if pod["metadata"].get("labels", {}).get(RUN_LABEL) == run:
                 begin(world, PODS, pod, None)
@@ -241,6 +315,16 @@ class KubeCluster:
                     of_runs[run] = _plus(of_runs.get(run), row)
                     of_nodes[found.node] = _plus(of_nodes[found.node], row)
         return of_runs, of_nodes
+
+
+def _worst(ends: list[tuple[float, str]]) -> str:
+    last = max((at for at, _ in ends), default=0.0)
+    final = [how for at, how in ends if at >= last - TOGETHER]
+    return min(final, key=_WORST_FIRST.index, default="")
+
+
+def _lives(process: Process | None) -> bool:
+    return process is None or process.alive
 
 
 def _row(run: Run, now: float) -> Row:
