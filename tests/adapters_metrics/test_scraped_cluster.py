@@ -17,10 +17,9 @@ from promql_servers import serving
 from real_meter import measured
 
 from kubernetes_simulator.shell.fixture import Running, running
-from labfleet.adapters.metrics.queries import WINDOW, value_query
 from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.kernel import errors
-from labfleet.resources.cluster_access import RUN_LABEL, Figure, MetricsSource
+from labfleet.resources.cluster_access import RUN_LABEL
 
 pytestmark = pytest.mark.real
 SECONDS = 15
@@ -54,16 +53,6 @@ def start(it: Running, name: str, run: str, cpu: str) -> None:
     call(it, "/api/v1/namespaces/default/pods", body)
 
 
-def short() -> dict[Figure, str]:
-    """The built-in queries of what is counted, with a shorter window."""
-    source = MetricsSource(name="x")
-    rates = (Figure.RUN_CPU, Figure.RUN_NETWORK_IN, Figure.NODE_CPU)
-    return {
-        each: value_query(each, source, RUN_LABEL).replace(f"[{WINDOW}]", f"[{SECONDS}s]")
-        for each in rates
-    }
-
-
 def until(look: Callable[[], ClusterUsage], holds: Callable[[ClusterUsage], bool]) -> ClusterUsage:
     """Measure until it holds; how long that takes is pytest-timeout's business."""
     while not holds(found := look()):
@@ -93,7 +82,7 @@ def test_what_is_measured_is_what_is_true(name: str, tmp_path: Path) -> None:
                 ("x", "", "250m"),
             ):
                 start(it, pod, run, cpu)
-            look = partial(measured, url, queries=short())
+            look = partial(measured, url, window=SECONDS)
             until(look, lambda found: "cpu_milli" in found.now.get("run-a", {}))
             time.sleep(SECONDS)  # until the window is full: a rate over less of it is less
             found = look()

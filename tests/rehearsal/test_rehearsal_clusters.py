@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kubernetes_simulator.core.node_use import OWN_CORES
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
-from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
+from labfleet.rehearsal.rules.overload import CONFIDENCE, LEAST, Seen, least_share
 from labfleet.rehearsal.seeds import playing
 from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
 from labfleet.rehearsal.time.virtual_host import SeededRng
@@ -207,6 +207,49 @@ def test_the_lower_end_of_an_interval_is_where_so_many_hits_are_just_credible(sa
     )
     assert more == pytest.approx(1 - CONFIDENCE, rel=1e-3)
     assert least_share(0, sample) == 0.0
+
+
+def looked_at(*stretches: tuple[int, bool]) -> Seen:
+    """A cluster with a new run each half hour; one run lives through an overload of hours."""
+    seen = Seen()
+    for minutes, over in stretches:
+        for _ in range(minutes):
+            giant = {"giant"} if over and minutes > 60 else set()
+            seen.count({f"run-{seen.minutes // 30}", *giant}, over=over)
+    return seen
+
+
+def test_one_run_that_is_too_heavy_for_hours_is_one_overload():
+    """Of 1,500 minutes 406 in a row over a target by one run say nothing surely: it is one event."""
+    seen = looked_at((130, False), (406, True), (964, False))
+    assert seen.lives > LEAST
+    assert (seen.over, seen.lasted) == (406, [406])
+    assert seen.sample == 4
+    assert seen.surely < 0.001
+
+
+def test_as_many_minutes_of_many_runs_are_surely_too_many():
+    """The same minutes over a target, of runs that came one after the other, break the promise."""
+    seen = looked_at(*[(81, False), (30, True)] * 13)
+    assert seen.lives > LEAST
+    assert len(seen.lasted) >= 13
+    assert seen.surely > 0.05
+
+
+def test_a_long_overload_beside_short_ones_counts_for_little_more_than_itself():
+    """Ten overloads of a minute beside one of six hours are no eleven of half an hour."""
+    short = looked_at(*[(90, False), (1, True)] * 10)
+    both = looked_at(*[(90, False), (1, True)] * 10, (90, False), (360, True))
+    assert short.surely == looked_at(*[(91, False)] * 10).surely == 0.0
+    assert both.lasted[:-1] == [1] * 10
+    assert both.surely < 0.001
+
+
+def test_a_short_look_is_only_told():
+    """Below so many lives of runs nothing is judged, even where all minutes are over a target."""
+    seen = looked_at((30 * (LEAST - 2), True))
+    assert seen.over == seen.minutes
+    assert seen.surely == 0.0
 
 
 def test_faults_of_run_scripts_change_no_other_fault():

@@ -1,8 +1,8 @@
 """Answers the few routes that are asked most without the framework, whose work they do not need.
 
-Litestar reads parameters that these routes do not have and makes a request and a response of each
+Litestar reads parameters that these calls do not have and makes a request and a response of each
 call, which costs as much as a whole decision. What is checked, and in
-which order, is `served`'s: the same functions do it.
+which order, is `served`'s: the same functions do it. A call with a query goes to the framework.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import msgspec
-from litestar.params import HeaderParameter
+from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api.core.route import JSON, Route
 from labfleet.api.core.served import CALLER, allow, sent
@@ -59,7 +59,7 @@ def table(routes: Iterable[Route]) -> Callable[[Mapping[str, Any]], Direct | Non
     made = {(each.method, each.path): _direct(each) for each in routes if each.direct}
 
     def find(scope: Mapping[str, Any]) -> Direct | None:
-        return made.get((scope["method"], scope["path"]))
+        return None if scope["query_string"] else made.get((scope["method"], scope["path"]))
 
     return find
 
@@ -68,7 +68,10 @@ def _direct(route: Route) -> Direct:
     """Return a route that may be served directly; ValueError for one that needs the framework."""
     headers: dict[bytes, str] = {}
     for each in route.parameters:
-        named = [one.name for one in get_args(each.annotation) if isinstance(one, HeaderParameter)]
+        said = get_args(each.annotation)
+        if any(isinstance(one, QueryParameter) for one in said) and each.default is not each.empty:
+            continue
+        named = [one.name for one in said if isinstance(one, HeaderParameter)]
         if not named or named[0] is None:
             raise ValueError(f"{route.name}: the parameter {each.name} is no header")
         headers[named[0].lower().encode()] = each.name

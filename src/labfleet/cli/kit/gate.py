@@ -62,13 +62,22 @@ class Approved:
 
 @dataclass
 class Gate:
-    """One server's gate; `say` takes sentences about what is going on."""
+    """One server's gate; `say` takes sentences about what is going on.
+
+    Runs are asked for in `namespace`, which holds their cluster and their queue.
+    """
 
     api: client.Client
     say: Callable[[str], None]
+    namespace: str = DEFAULT_NAMESPACE
 
     def __post_init__(self) -> None:
         self._quick = replace(self.api, seconds=QUICK, attempts=1, keep=False, heard=None)
+
+    @property
+    def _query(self) -> dict[str, str]:
+        """Return what names the namespace; nothing for the one that is meant without."""
+        return {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
 
     def enter(
         self, body: dict[str, Any], *, key: str | None = None, seconds: float = 3600.0
@@ -94,7 +103,7 @@ class Gate:
 
     def beat(self, name: str) -> None:
         """Report once that a run lives; Failure with a reason of OVER when it holds nothing."""
-        self._quick.post("/simulation_heartbeat", {"simulation_id": name})
+        self._quick.post("/simulation_heartbeat", {"simulation_id": name}, **self._query)
 
     def end(
         self,
@@ -109,7 +118,7 @@ class Gate:
         if observed:
             body["observed"] = observed
         reply = self._retried(
-            lambda: self._quick.post("/simulation_complete", body),
+            lambda: self._quick.post("/simulation_complete", body, **self._query),
             seconds,
             f"the end of {name} is reported again.",
         )
@@ -119,7 +128,8 @@ class Gate:
 
     def _asked(self, body: dict[str, Any], key: str) -> dict[str, Any]:
         def ask() -> Any:
-            return self.api.call("POST", "/request_run", body=body, key=key).body
+            asked = self.api.call("POST", "/request_run", query=self._query, body=body, key=key)
+            return asked.body
 
         # No answer at all has been tried often enough by the client; busy and undecided pass.
         reply = self._retried(ask, ASK_SECONDS, "asking again.", only=frozenset({429, 503}))
@@ -160,7 +170,7 @@ class Gate:
     def _seen(self, name: str, held: int, seconds: float) -> Any:
         path = f"/api/v1/simulations/{client.part(name)}"
         return self._retried(
-            lambda: self.api.get(path, namespace=DEFAULT_NAMESPACE, wait=held),
+            lambda: self.api.get(path, namespace=self.namespace, wait=held),
             seconds,
             "still waiting.",
         )

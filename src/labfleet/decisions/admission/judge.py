@@ -143,8 +143,10 @@ class Judge:
         default, sentence = needs.default_of(seen, family, parameters)
         least = default if _far_larger(learner, cluster, spec) else None
 
+        target = targets(seen)
+
         def told(found: Prediction) -> Prediction:
-            return believed(needs.judged(found, seen, said, least), living)
+            return believed(needs.within(needs.judged(found, seen, said, least), target), living)
 
         prediction = told(foreseen.brief())
         wanted = need(prediction, said, default)
@@ -155,7 +157,7 @@ class Judge:
             drawn,
             load=load,
             cluster=cluster.name,
-            target=targets(seen),
+            target=target,
             now=now,
             rule=rule,
             epsilon=epsilon,

@@ -16,7 +16,7 @@ from labfleet.decisions.prediction import wording
 from labfleet.decisions.prediction.pool import Firsts, Pools
 from labfleet.decisions.prediction.rules import Rule
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
-from labfleet.decisions.prediction.window import Floats, Query, Window
+from labfleet.decisions.prediction.window import SAME, Floats, Query, Window
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import (
     LEVELS,
@@ -27,8 +27,6 @@ from labfleet.resources.prediction import (
     Recommendation,
 )
 
-SAME = 1e-6
-"""Distance below which two runs asked for the same; ages are what is left of it."""
 BEFORE_A_LEADER = 0.95
 """Coverage of the bound that is recommended as long as no rule leads."""
 LIVING = frozenset({"cpu_milli", "memory_mib", "network_kbps"})
@@ -91,9 +89,10 @@ def of_family(
             _runs(family, series), now.rule, series.count, worth.bound, exact=exact
         )
     lives = series.resource in LIVING
+    level = series.steady(now, query) if lives else now.peak
     return Case(
         series.resource,
-        now.peak * worth.spread,
+        level * worth.spread,
         now.peak * worth.middle,
         now.peak * worth.bound,
         top=min(now.top, limit(series, declared)),
@@ -102,7 +101,7 @@ def of_family(
         sentence=sentence,
         known=series.count,
         ages=worth.ages if lives else (),
-        later=now.peak * worth.later if lives and worth.ages else None,
+        later=level * worth.later if lives and worth.ages else None,
     )
 
 

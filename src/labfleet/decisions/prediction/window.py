@@ -28,6 +28,8 @@ COLUMNS = 16
 WORDS = 256
 """Different words kept of one parameter; further ones all count as one."""
 FARTHEST_REACH = 100.0
+SAME = 1e-6
+"""Distance below which two runs asked for the same; ages are what is left of it."""
 ABSENT = -1000.0
 """Stands for a number that a run does not have; logarithms of floats stay within 710."""
 LONGEST_WORD = 80
@@ -42,6 +44,7 @@ class Query:
     distance: How far the closest is; 0 is equal in every parameter.
     far: Distance of every slot, with the age breaking ties.
     reach: How many times larger its greatest number is than any that was seen, at least 1.
+    alike: Whether all kept runs asked for the same as it.
     """
 
     values: list[float]
@@ -49,6 +52,7 @@ class Query:
     distance: float
     far: Floats
     reach: float
+    alike: bool = False
 
 
 class Window:
@@ -94,12 +98,18 @@ class Window:
         closest = nearest(far)
         # Ages are below 1e-6 in this unit, and parameters that differ are farther apart.
         distance = float(far[closest[0]])
+        alike = distance < SAME and float(np.maximum.reduce(far)) < SAME
         reach = 1.0
         for column in self.numbers:
             if values[column] > self._high[column]:
                 reach = max(reach, exp(min(values[column] - self._high[column], 20.0)))
         return Query(
-            values, closest, 0.0 if distance < 1e-6 else distance, far, min(reach, FARTHEST_REACH)
+            values,
+            closest,
+            0.0 if distance < SAME else distance,
+            far,
+            min(reach, FARTHEST_REACH),
+            alike,
         )
 
     def largest(self, name: str) -> float | None:

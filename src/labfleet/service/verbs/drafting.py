@@ -24,13 +24,14 @@ from labfleet.resources.amounts import Reservation
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.cluster_access import WhenBlind
 from labfleet.resources.decision import Decision
-from labfleet.resources.meta import Metadata, Ref, Resource
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Metadata, Ref, Resource
 from labfleet.resources.queue import Queue
 from labfleet.resources.simulation import (
     Simulation,
     SimulationPhase,
     SimulationSpec,
     SimulationStatus,
+    family_of,
 )
 from labfleet.service.core import intake
 from labfleet.service.core.asked_runs import Asked
@@ -106,6 +107,7 @@ class Drafter:
             if found is not None:
                 clusters.setdefault(path, found)
                 new[path] = [*self._undecided(path), *new.get(path, [])]
+        await self._services.learning.read(_family(one) for each in new.values() for one in each)
         made: list[Draft] = []
         for path, cluster in clusters.items():
             made += self._of_cluster(cluster, new.get(path, []))
@@ -234,8 +236,8 @@ class Drafter:
         and is denied when that is more than the cluster will ever have.
         """
         new = asks[uid][0] if uid in asks else self._waiting(uid)
-        if new is None:
-            return None
+        if new is None or self._services.learning.unread(*_family(new)):
+            return None  # Of a family that has to be read first it is the next round's turn.
         judged = self._judged(cluster, new.spec, new.metadata)
         if judged.decision.reason == NEVER_FITS:
             asks.pop(uid, None)
@@ -473,6 +475,10 @@ def _never(new: _New, decision: Decision) -> Decision:
     )
 
 
+def _family(new: _New) -> tuple[str, str, str]:
+    return new.metadata.namespace, family_of(new.spec), new.spec.owner
+
+
 def _new(old: Simulation) -> _New:
     since = old.status.asked_at or old.metadata.creation_timestamp or _ever()
     return _New(old.spec, old.metadata, since, old=old)
@@ -483,10 +489,11 @@ def _ever() -> datetime:
 
 
 def _no_cluster(services: ServiceContext, asked: Asked, cluster: Cluster | None) -> errors.Invalid:
-    name = asked.spec.cluster
+    name, space = asked.spec.cluster, asked.namespace
+    there = "" if space == DEFAULT_NAMESPACE else f" in namespace {space}"
     if cluster is not None:
         what = f"cluster {name!r} is being deleted"
         return intake.invalid(("cluster", what), reason="ClusterTerminating")
     known = [each.name for each in services.cache.all(Cluster) if each.namespace == asked.namespace]
-    what = f"cluster {name[:64]!r} does not exist" + intake.hint(name[:64], known)
+    what = f"cluster {name[:64]!r} does not exist{there}" + intake.hint(name[:64], known)
     return intake.invalid(("cluster", what), reason="UnknownName")
