@@ -78,9 +78,19 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--postgres", help="URL of a PostgreSQL database to measure too")
     parser.add_argument("--data", type=Path, help="folder of recorded runs (CSV, see README)")
     parser.add_argument("--trace", type=Path, help="one CSV of runs instead of those in --data")
+    parser.add_argument("--rules", type=_words, default=(), help="admission: only these rules")
+    parser.add_argument("--pools", type=_words, default=(), help="admission: only these GB")
+    parser.add_argument(
+        "--orders", type=lambda text: tuple(map(int, _words(text))), default=(),
+        help="admission: only these shuffles, such as 1,2 (default 5 to 12)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON, which is always done")
     parser.add_argument("--dir", type=Path, default=None, help="where files under test lie")
     return parser.parse_args(arguments)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -94,6 +104,9 @@ def _one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         postgres=options.postgres,
         data=options.data,
         trace=options.trace,
+        rules=options.rules,
+        pools=options.pools,
+        orders=options.orders,
         folder=folder,
     )
     busy = measure.quiet(0.0 if options.smoke else options.quiet)

@@ -66,7 +66,16 @@ def measure(plan: Plan) -> dict[str, Any]:
     if plan.data is None or not (plan.data / TRACE).exists():
         plan.skip(f"admission's table: {TRACE} is not in the folder that --data names")
         return found
-    return {**found, **table(wfinstances(plan.data)), "data": TRACE}
+    odd = [name for name in plan.rules if name not in RULES]
+    if odd:
+        raise ValueError(f"no rule of admission is called {odd}; there are: {', '.join(RULES)}")
+    asked = table(
+        wfinstances(plan.data),
+        rules={name: RULES[name] for name in plan.rules or RULES},
+        sizes=plan.pools or SIZES,
+        orders=plan.orders or ORDERS,
+    )
+    return {**found, **asked, "data": TRACE}
 
 
 def table(

@@ -34,6 +34,9 @@ class Plan:
     postgres: str | None = None
     data: Path | None = None
     trace: Path | None = None
+    rules: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    orders: tuple[int, ...] = ()
     folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     skipped: list[str] = field(default_factory=list)
 

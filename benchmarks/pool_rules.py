@@ -12,7 +12,8 @@ from benchmarks.tasks import Task
 from labfleet.decisions.admission import chance
 from labfleet.decisions.admission.draws import draws
 from labfleet.decisions.admission.exploring import believed
-from labfleet.decisions.admission.load import Load, Need, need
+from labfleet.decisions.admission.load import Load, Need, later_of, need
+from labfleet.decisions.prediction.forecasts import Foreseen
 from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.decision import Rule
 from labfleet.resources.history import KeptRun, Run, RunKind, Use
@@ -81,6 +82,8 @@ class Product:
         self._now = 0.0
         self._need: Need
         self._drawn: Any = None
+        self._foreseen: Foreseen | None = None
+        self._living = 0
 
     def fits(self, place: int, task: Task) -> bool:
         """Return whether the product's decision is approved; the prediction is of now."""
@@ -98,18 +101,25 @@ class Product:
         self._known = (place, version)
         stated = {"memory_mib": self._declared[task.family]}
         found = None
+        self._foreseen = None
         if self._learner is not None:
-            found = self._learner.predict(
+            self._living = self._load.living(task.family)
+            self._foreseen = self._learner.foresee(
                 RunKind.SIMULATION, "default", task.family, task.parameters, stated
             )
-            found = believed(found, self._load.living(task.family))
+            found = believed(self._foreseen.brief(), self._living)
         self._need = need(found, stated, Amounts())
         self._drawn = draws(f"run-{place}", self._need.spreads)
 
     def started(self, place: int, task: Task) -> None:
         """Count it as it was predicted."""
         self._look(place, task)
-        self._load.add(f"run-{place}", self._need, since=self._now)
+        wanted = self._need
+        if self._foreseen is not None:
+            # As the product does: only of a run that lives it matters what is drawn of it later.
+            later = later_of(believed(self._foreseen.whole(), self._living))
+            wanted = wanted.later_on(later)
+        self._load.add(f"run-{place}", wanted, since=self._now, drawn=self._drawn)
 
     def ended(self, place: int, task: Task, at: float) -> None:
         """Give it back, and learn what it took."""

@@ -5,8 +5,8 @@ sizes come at their pace. By its published figures Kueue needs 351 s and keeps i
 55.9 % full on the mean; the work alone takes 66 s. The server is the product on one CPU, the load
 generator a process of its own on another. Wall time means something on a quiet machine only.
 
-With the kind Queue there is one cluster, and each queue is an object of its cohort. Without it
-each cohort is a cluster with the room of its six quotas, whose requests wait in one line.
+With the kind Queue there is one cluster, and each queue is an object of its cohort. Without it (a
+revision from before) each cohort is a cluster with the room of its six quotas and one line.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def trial(
         "load_generator_cpu_s": round(found["cpu"], 2),
         "cpu_us_per_workload": round(server / found["jobs"] * 1e6, 1),
         **{f"wait_{size}_s": round(wait, 3) for size, wait in found["waits"].items()},
+        "sent_again": found["again"],
         **found["outcomes"],
     }
     return {

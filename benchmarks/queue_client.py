@@ -1,7 +1,7 @@
 """The load generator of `queue`: Kueue's workloads as requests, in a process of its own.
 
 Arguments: CPU to run on (-1: any), port, connections, token. Its one line on stdin is what to do
-(`benchmarks.queue.Plan` as JSON); the reply says how long it took and how full the queues were. Each
+(the jobs and their pace, as JSON); the reply says how long it took and how full the queues were. Each
 queue's workloads are asked for at their pace, whatever waits already; a queued one begins when the
 event stream says that it is approved, runs for its time, and is then reported as completed.
 """
@@ -22,6 +22,18 @@ import uvloop
 from benchmarks.runs_client import post
 
 MAKE = ("small", "medium", "large")
+TRIES = 20
+"""How often a request is sent that the server is too busy for; it is counted how many were."""
+PAUSE = 0.5
+"""Seconds before it is sent again."""
+
+
+LONGEST = 900.0
+"""Seconds after which the test has failed, whatever is still waited for."""
+
+
+class Busy(Exception):
+    """The server asks to come again: 429 or 503."""
 
 
 class _Named(msgspec.Struct):
@@ -132,8 +144,12 @@ class Connection(asyncio.Protocol):
             return
         self.buffer = b""
         self.pool.free.append(self)
+        if self.answer.done():
+            return  # The test is over: nobody waits for it.
         if head.startswith(b"HTTP/1.1 20"):
             self.answer.set_result(json.loads(body))
+        elif head.startswith((b"HTTP/1.1 429", b"HTTP/1.1 503")):
+            self.answer.set_exception(Busy(body[:300].decode()))
         else:
             self.answer.set_exception(RuntimeError(body[:300].decode()))
         self.pool.feed()
@@ -174,6 +190,17 @@ class Test:
         self.queued: dict[str, asyncio.Event] = {}
         self.approved: set[str] = set()
         self.outcomes: Counter[str] = Counter()
+        self.again = 0
+
+    async def sent(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a reply; what the server is too busy for is sent again, as run scripts do."""
+        for _ in range(TRIES):
+            try:
+                return await self.pool.send(path, body)
+            except Busy:
+                self.again += 1
+                await asyncio.sleep(PAUSE)
+        return await self.pool.send(path, body)
 
     def told(self, name: str) -> None:
         """Note that a simulation is approved: its reply may come after this."""
@@ -186,7 +213,7 @@ class Test:
         """Ask at an instant, wait for the approval, run, report the end."""
         await asyncio.sleep(at - time.monotonic())
         job.asked = time.monotonic()
-        reply = await self.pool.send("/request_run", {
+        reply = await self.sent("/request_run", {
             "chart": job.size, "cluster": job.cluster, "queue": job.queue or True,
             "priority": job.priority, "duration_seconds": max(1, round(job.seconds)),
             "cost": {"cpu": job.units, "memory": 0},
@@ -200,14 +227,14 @@ class Test:
             raise RuntimeError(f"denied: {reply['message']}")
         job.began = time.monotonic()
         await asyncio.sleep(job.seconds)
-        await self.pool.send("/simulation_complete", {"simulation_id": name})
+        await self.sent("/simulation_complete", {"simulation_id": name})
         job.ended = time.monotonic()
 
     async def run(self, jobs: list[Job], every: dict[str, float]) -> float:
         """Run all jobs, each size of each queue at its pace; return seconds until the last end."""
         begun = time.monotonic() + 0.1
         counts: Counter[tuple[str, str, str]] = Counter()
-        async with asyncio.TaskGroup() as group:
+        async with asyncio.timeout(LONGEST), asyncio.TaskGroup() as group:
             for job in jobs:
                 whose = (job.queue, job.cluster, job.size)
                 group.create_task(self.job(job, begun + counts[whose] * every[job.size]))
@@ -237,7 +264,7 @@ async def main(port: int, connections: int, token: str) -> None:
         print(json.dumps({
             "wall": wall, "cpu": time.process_time() - cpu, "held": held, "worked": worked,
             "waits": {size: sum(each) / max(1, len(each)) for size, each in waits.items()},
-            "outcomes": test.outcomes, "jobs": len(jobs), "problems": {},
+            "outcomes": test.outcomes, "again": test.again, "jobs": len(jobs), "problems": {},
         }), flush=True)  # fmt: skip
 
 

@@ -28,8 +28,10 @@ _RULES = """## What is believed
 
 - **Unit.** cores, bytes and bytes per second are asked for; kept are milli-CPU, MiB and kbit/s. Of a network
   the busier direction counts.
-- **Window.** Counters count by their rate over {window}, resets taken into account. Of a run that began within it
-  Prometheus tells less than it uses, VictoriaMetrics the rate since then.
+- **Window.** Counters count by their rate over `windowSeconds` ({window}), resets taken into account: at least {scrapes} times
+  what is between two scrapes. Of a run's container that began within it the mean since its start counts
+  (`container_start_time_seconds`, which cAdvisor has), over a quarter of the window at least. Where nobody tells when it began,
+  Prometheus tells less than it uses until the window is full, VictoriaMetrics the rate since then.
 - **Staleness.** Beside each value the instant of the oldest sample in it is asked for (the second query). Older than
   `staleSeconds` (120) by the server's own clock, the value is unknown. A query of your own has no such instant: it must
   leave out by itself what is old.
@@ -61,7 +63,8 @@ def page_queries() -> str:
             connect="connect-a-cluster.md",
         ),
         _RULES.format(
-            window=queries.WINDOW,
+            window=source.window_seconds,
+            scrapes=queries.SCRAPES,
             clock=limits.clock,
             query=limits.query.total,
             size=limits.reply_bytes // 2**20,

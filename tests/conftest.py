@@ -31,7 +31,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("labfleet")
 # Begun first, so that no core is idle at the end while the other still has one of these.
 LONG = (
-    "test_rehearsal_breaks.py", "test_demo.py", "test_rehearsal_run.py", "test_crashes.py",
+    "test_day.py", "test_rehearsal_breaks.py", "test_demo.py", "test_rehearsal_run.py", "test_crashes.py",
     "test_metal_bugs.py", "test_idle_bugs.py", "test_replicas.py", "test_listing_bugs.py",
     "test_public_issues_fleet.py", "test_runbook.py", "test_outside_bugs.py",
     "test_web_pages.py", "test_what_if_run.py", "test_benchmarks_run.py",

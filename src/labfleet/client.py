@@ -80,17 +80,17 @@ def admitted(
     url: str | None = None,
     token: str | None = None,
     ca_file: str | None = None,
+    namespace: str | None = None,
     on_lost: Callable[[str], None] | None = None,
     **parameters: Any,
 ) -> Iterator[Run]:
     """Hold a run for the `with` block: completed at its end, failed when it raises.
 
     Every other keyword is a parameter of the run; `params` takes those whose names are taken here.
-    `url` and `token` are by default those of the command line: LABFLEET_URL, LABFLEET_TOKEN or its
-    file, or a context. With `queue` it waits for room, at most `timeout_seconds`. A thread reports
-    that the run lives while the block goes on; `on_lost` is called in it, with the reason, when
-    the server has ended the run all the same. KeyboardInterrupt counts as cancelled.
-
+    `url`, `token` and `namespace` (of cluster and queue) are by default the command line's:
+    LABFLEET_URL, LABFLEET_TOKEN or its file, LABFLEET_NAMESPACE, or a context. With `queue` it waits for
+    room, at most `timeout_seconds`. A thread reports that the run lives while the block goes on, and
+    calls `on_lost` with the reason when the server has ended it. KeyboardInterrupt means cancelled.
     Raises Denied when the run may not start, and its base Failure when that cannot be found out;
     nothing is held then. The end is reported for at most two minutes, and logged when it could not
     be: the block's own result stands.
@@ -106,7 +106,7 @@ def admitted(
         "ttl_seconds": ttl_seconds,
     }
     body = {name: value for name, value in asked.items() if value is not None}
-    door = gate.Gate(_client(url, token, ca_file), _log.info)
+    door = _door(url, token, ca_file, namespace)
     try:
         approved = door.enter(body, key=key, seconds=timeout_seconds)
         lost, status = _told(approved.id, on_lost), "failed"
@@ -127,13 +127,17 @@ def admitted(
         door.api.close()
 
 
-def _client(url: str | None, token: str | None, ca_file: str | None) -> client.Client:
-    """Return a client of the server that is meant, as the command line chooses it."""
+def _door(
+    url: str | None, token: str | None, ca_file: str | None, namespace: str | None
+) -> gate.Gate:
+    """Return the gate of the server that is meant, as the command line chooses it."""
     standing = environment.real()
-    chosen = settings.resolve(standing, {"url": url, "ca_file": ca_file})
+    given = {"url": url, "ca_file": ca_file, "namespace": namespace}
+    chosen = settings.resolve(standing, given)
     if token is not None:
         chosen = replace(chosen, token=token, withheld="")
-    return client.Client(chosen, standing, seconds=gate.PATIENCE, keep=True)
+    api = client.Client(chosen, standing, seconds=gate.PATIENCE, keep=True)
+    return gate.Gate(api, _log.info, chosen.namespace)
 
 
 def _told(name: str, on_lost: Callable[[str], None] | None) -> Callable[[str], None]:

@@ -11,14 +11,14 @@ from labfleet.adapters.metrics.meter import SourcesMeter
 from labfleet.adapters.metrics.promql import Limits, PromqlReader
 from labfleet.app.system import SystemClock
 from labfleet.interfaces.cluster_meter import ClusterUsage
-from labfleet.resources.cluster_access import Figure, MetricsKind, MetricsSource
+from labfleet.resources.cluster_access import MetricsKind, MetricsSource
 
 
 def measured(
-    url: str, matchers: str = "", queries: dict[Figure, str] | None = None, seconds: float = 10.0
+    url: str, matchers: str = "", window: int = 120, seconds: float = 10.0
 ) -> ClusterUsage:
     """Return what a cluster uses, as a server tells it now; each query may take so long."""
-    source = MetricsSource(name="real", url=url, matchers=matchers, queries=queries or {})
+    source = MetricsSource(name="real", url=url, matchers=matchers, window_seconds=window)
     limits = Limits(query=Deadlines(seconds, seconds, seconds))
 
     async def asked() -> ClusterUsage:

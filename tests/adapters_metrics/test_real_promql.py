@@ -55,6 +55,26 @@ def pod_lines(
     return lines
 
 
+def young_lines(began: int, end: int) -> list[str]:
+    """A pod that began within the window: a container's second life, and the network of its node."""
+    of = 'cluster="a", namespace="lab", pod="y-0", container="c", image="i"'
+    cpu = "container_cpu_usage_seconds_total"
+    lives = (("first", began - 60, began - 5, 4.0), ("second", began, end, 0.5))
+    lines: list[str] = []
+    for life, first, last, rate in lives:
+        lines += series(cpu, f'{of}, id="{life}", cpu="total"', grows(first, last, rate))
+    lines += series(
+        "container_start_time_seconds", f'{of}, id="second"', [(at, float(began)) for at in range(began, end, STEP)]
+    )  # fmt: skip
+    box = 'cluster="a", namespace="lab", pod="y-0", container="", image=""'
+    lines += series(
+        "container_start_time_seconds", box, [(at, float(began)) for at in range(began, end, STEP)]
+    )
+    node = [(at, 1e12 + 1000.0 * (at - began)) for at in range(began, end, STEP)]
+    lines += series("container_network_receive_bytes_total", f'{box}, interface="eth0"', node)
+    return lines
+
+
 def node_lines(where: str, name: str, begin: int, end: int, cpu: float) -> list[str]:
     of = f'{where}, node="{name}", instance="{name}:10250", id="/"'
     steady = [(at, 2048.0 * MIB) for at in range(begin, end, STEP)]
@@ -81,7 +101,8 @@ def history(now: int) -> str:
         lines += pod_lines(where, "a-1", begin, end, 0.5 * factor, now - 60)
         lines += pod_lines(where, "x-0", begin, end, 0.25 * factor, None)
         lines += node_lines(where, "n1", begin, end, 1.5 * factor)
-        labels = {"a-0": "run-a", "a-1": "run-a", "x-0": "", "s-0": "run-s", "z-0": "run-z"}
+        labels = {"a-0": "run-a", "a-1": "run-a", "x-0": "", "s-0": "run-s", "z-0": "run-z",
+                  "y-0": "run-y"}  # fmt: skip
         for name, run in labels.items():
             told = f', {LABEL}="{run}"' if run else ""
             of = f'{where}, namespace="lab", pod="{name}", uid="u"{told}'
@@ -91,6 +112,7 @@ def history(now: int) -> str:
             lines += series("kube_pod_labels", of, [(at, 1.0) for at in range(begin, until, STEP)])
     lines += pod_lines('cluster="a"', "s-0", begin, now - 150, 1.0, None)
     lines += pod_lines('cluster="a"', "r-0", begin, end, 1.0, None)
+    lines += young_lines(now - 50, end)
     of = 'cluster="a", namespace="lab", pod="z-0", container="c", image="i"'
     nothing = [(at, float("nan")) for at in range(begin, end, STEP)]
     lines += series("container_memory_working_set_bytes", of, nothing)
@@ -99,7 +121,7 @@ def history(now: int) -> str:
 
 
 def test_built_in_queries_give_what_a_history_says(name: str, tmp_path: Path) -> None:
-    """Counter resets, NaN, stale series, sandboxes, pods made anew, two clusters on one server."""
+    """Resets, NaN, stale series, sandboxes, pods young or made anew, two clusters on one server."""
     with serving(name, tmp_path, history(int(time.time()))) as (url, _):
         found = measured(url, matchers='cluster="a"')
         other = measured(url, matchers='cluster="b"')
@@ -116,6 +138,9 @@ def test_built_in_queries_give_what_a_history_says(name: str, tmp_path: Path) ->
     assert Figure.RUN_MEMORY in found.gaps
     assert "run-r1" not in found.now
     assert found.now["run-r2"]["cpu_milli"] == pytest.approx(1000, rel=0.05)
+    # Its container's first life counts no more; of the node's network what it grew by does.
+    assert found.now["run-y"]["cpu_milli"] == pytest.approx(500, rel=0.05)
+    assert found.now["run-y"]["network_in_kbps"] == pytest.approx(8.0, rel=0.15)
     assert found.load["cpu_milli"] == pytest.approx(1500, rel=0.05)
     assert found.load["memory_mib"] == found.load["storage_mib"] == 2048.0
     assert found.load["network_kbps"] == pytest.approx(40.0, rel=0.05)

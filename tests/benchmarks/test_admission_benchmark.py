@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from benchmarks import admission, measure, pool_rules, saturated_pool, tasks
 
-from labfleet.decisions.admission import load
-from labfleet.decisions.admission.draws import draws
+from labfleet.decisions.admission import draws, load
+
+# private _quantiles: the product is broken at exactly this step, for whoever draws
+QUANTILES = draws._quantiles
 
 
 def task(seconds: float, memory: float, family: str = "f") -> tasks.Task:
@@ -71,7 +73,7 @@ def test_an_order_is_a_seeds_shuffle_with_a_limit_for_each_type():
 @pytest.mark.parametrize(
     ("where", "name", "broken", "moves"),
     [
-        (load, "draws", lambda *how: draws(*how) // 3, "over_limit"),
+        (draws, "_quantiles", lambda rows: QUANTILES(rows) // 3, "over_limit"),
         (load.Load, "remove", lambda self, uid: None, "true_use"),
     ],
 )
@@ -84,6 +86,20 @@ def test_a_broken_function_of_the_product_moves_the_figure(where, name, broken, 
         assert other["over_limit"] > sound["over_limit"] + 20
     else:
         assert other["true_use"] < sound["true_use"] / 2
+
+
+def test_a_single_order_pool_and_rule_can_be_asked_for(tmp_path, monkeypatch):
+    """`--rules`, `--pools` and `--orders` leave all else out; a rule that is none is an error."""
+    (tmp_path / tasks.TRACE).touch()
+    monkeypatch.setattr(admission, "wfinstances", lambda _: tasks.made(60))
+    plan = measure.Plan(
+        seconds=0.001, rounds=1, data=tmp_path, rules=("oracle",), pools=("10",), orders=(2,)
+    )
+    found = admission.measure(plan)
+    assert found["orders"] == [2]
+    assert {name: list(each) for name, each in found["rules"].items()} == {"oracle": ["10"]}
+    with pytest.raises(ValueError, match="there are: oracle, declared"):
+        admission.measure(measure.Plan(seconds=0.001, rounds=1, data=tmp_path, rules=("none",)))
 
 
 def test_without_data_the_table_is_skipped_and_the_reason_said(tmp_path):

@@ -198,8 +198,23 @@ def test_an_operator_ends_a_run_as_its_caller_would(run, stub):
     assert run("cancel", "sim/sim-1", "s-1", "--yes").code == exits.USAGE
 
 
-def test_runs_of_another_namespace_are_refused_before_anything_is_asked(run, stub):
-    """The routes of runs know one namespace; -n is not silently dropped."""
-    done = run("-n", "exam", "admit", "--cost", "cpu=1", "--", "true")
-    assert (done.code, stub.seen) == (exits.USAGE, [])
-    assert "runs ask in namespace default alone" in done.err
+def test_a_run_of_another_namespace_is_asked_waited_for_and_ended_there(run, stub, door):
+    """Every call of the gate names it; a run of `default` names none."""
+    waits(stub, "APPROVED")
+    done = run("-n", "exam", "admit", "--cost", "cpu=1", "--queue", "--", "true")
+    assert done.code == 0
+    assert {each.path for each in stub.seen} == {
+        "/request_run", "/api/v1/simulations/sim-1", "/simulation_heartbeat",
+        "/simulation_complete",
+    }  # fmt: skip
+    assert {each.query.get("namespace") for each in stub.seen} == {"exam"}
+    denied = {"decision": "denied", "record": "sim-9", "reasons": ["NeverFits"], "message": "no"}
+    stub.answers["POST /request_run"] = (200, denied)
+    told = run("-n", "exam", "admit", "--cost", "cpu=1", "--", "true").err
+    assert "What would let it in: labfleet explain simulation/sim-9 -n exam." in told
+    stub.answers["POST /request_run"] = (200, QUEUED)
+    stub.seen.clear()
+    waits(stub, "APPROVED")
+    assert run("admit", "--cost", "cpu=1", "--queue", "--", "true").code == 0
+    asked = stub.calls("POST")
+    assert {each.query.get("namespace") for each in asked} == {None}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from labfleet.resources.history import Run, RunKind, Use
+from labfleet.resources.history import Run, RunKind, Source, Use
 
 AT = datetime(2026, 11, 27, 11, 0, tzinfo=UTC)
 
@@ -25,12 +25,14 @@ def page(first, count, following=None, **more):
 def test_the_table_tells_what_was_measured_and_a_dash_for_the_rest(run, stub):
     """Whole answers for programs, uids for scripts, the namespace that is asked for."""
     use = {"cpu_milli": Use(peak=1500.0)}
-    answer = page(0, 1, name="r-1", use=use, parameters={"nodecount": 50.0}, duration_seconds=90.0)
+    known = {"use": use, "parameters": {"nodecount": 50.0}, "duration_seconds": 90.0}
+    answer = page(0, 1, name="r-1", source=Source.REPORTED, **known)
     stub.answers["GET /api/v1/history"] = (200, answer)
     head, row = run("history", "--family", "waku").out.splitlines()
     assert head.split() == ["ENDED", "KIND", "FAMILY", "NAME", "NODES", "DURATION", "CPU",
-                            "MEMORY(MiB)", "CUT", "OFF"]  # fmt: skip
-    assert row.split()[-8:] == ["Simulation", "waku", "r-1", "50", "1m", "1.50", "-", "-"]
+                            "MEMORY(MiB)", "SOURCE", "CUT", "OFF"]  # fmt: skip
+    told = ["Simulation", "waku", "r-1", "50", "1m", "1.50", "-", "reported", "-"]
+    assert row.split()[-9:] == told
     asked = stub.calls("GET")[-1].query
     assert (asked["family"], asked["namespace"], asked["limit"]) == ("waku", "default", "50")
     assert run("history", "-q").out == "u0\n"

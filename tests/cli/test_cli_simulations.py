@@ -40,7 +40,9 @@ def test_explain_says_rule_risk_bounds_and_what_they_rest_on(
     said = capsys.readouterr().out
     assert f"simulation/{name}: DENIED since " in said
     (rule,) = (line for line in said.splitlines() if line.startswith("Rule: "))
-    assert rule.startswith("Rule:      chance: the load exceeds a target with 100.00%, at most 0.")
+    assert (
+        rule == "Rule:      chance: above a target with probability 100.00%, at most 0.20% allowed"
+    )
     assert "Predicted: at most 40 CPU in 95% of runs, most likely 40 CPU\n" in said
     assert "Evidence:  No comparable run yet; as declared.\n" in said
     assert "Evidence:  no past run is like it" in said
@@ -48,6 +50,33 @@ def test_explain_says_rule_risk_bounds_and_what_they_rest_on(
     assert "32 CPU (wants 40 CPU, free 8 CPU)" in said
     lines = live.ask("GET", f"/api/v1/simulations/{name}/explain")["lines"]
     assert "CPU: No comparable run yet; as declared." in lines
+    assert "Asked again" not in said  # it never fits
+
+
+def test_explain_says_the_load_now_and_when_a_denied_run_would_start(
+    live: LiveApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the target, by what runs hold; once there is room again, that it fits."""
+    base = Desk().environment(tmp_path, LABFLEET_URL=live.url, LABFLEET_TOKEN=live.token)
+    ask = {"chart": "x", "cost": {"cpu": 6, "memory": "1Gi"}, "duration_seconds": 600}
+    first = live.ask("POST", "/request_run", ask)["simulation_id"]
+    name = live.ask("POST", "/request_run", ask)["record"]
+
+    def told() -> str:
+        assert main.run(["explain", f"simulation/{name}"], base=base) == 0
+        return capsys.readouterr().out
+
+    said = told()
+    assert "\nLoad now:  6 CPU of 8 CPU, 1GiB memory of " in said
+    assert ", by the bounds of 1 run\n" in said
+    assert "\nAsked again: with a queue it starts at 2026-11-27 09:10Z" in said
+    lines = live.ask("GET", f"/api/v1/simulations/{name}/explain")["lines"]
+    assert any(each.startswith("On cluster default 1 run may need 6 CPU") for each in lines)
+    assert any(each.startswith("Asked for again now, with a queue it starts") for each in lines)
+    live.ask("POST", "/simulation_complete", {"simulation_id": first})
+    said = told()
+    assert "\nLoad now:  0 CPU of 8 CPU" in said
+    assert "\nAsked again: it fits now\n" in said
 
 
 def test_a_forecast_is_told_in_the_units_of_people(run, stub: Stub) -> None:
@@ -59,7 +88,10 @@ def test_a_forecast_is_told_in_the_units_of_people(run, stub: Stub) -> None:
     assert "Rule:      declared\n" in said
     assert "Predicted: at most 5.12GiB memory in 95% of runs, most likely 701MiB memory\n" in said
     assert "Predicted: takes at most 30m in 95% of runs, most likely 0.4s\n" in said
-    assert said.count("Evidence:  From the closest of 12 runs") == 1
+    answer["evidence"] = [f"memory: {FORECAST['sentence']}", "no past run is like it"]
+    said = run("explain", "simulation/sim-1").out
+    assert said.count("From the closest of 12 runs") == 1
+    assert "Evidence:  no past run is like it\n" in said
     answer["prediction"] = None
     assert "Predicted" not in run("explain", "simulation/sim-1").out
 
@@ -85,6 +117,18 @@ def test_a_list_of_simulations_fits_80_columns(run, stub: Stub) -> None:
     rows = run("get", "simulations", "-o", "csv").out.splitlines()
     assert "CPU(m),MEMORY(MiB)" in rows[0]
     assert ",12500,30000," in rows[1]
+
+
+def test_a_wide_list_of_simulations_says_the_risk_and_the_reason(run, stub: Stub) -> None:
+    """As per cent, and a dash where the rule knows none."""
+    decision = {"risk": 0.2975, "reason": "NoCapacityAvailable"}
+    stub.put("Simulation", "sim-1", spec={}, status={"phase": "QUEUED", "decision": decision})
+    stub.put("Simulation", "sim-2", spec={}, status={"phase": "QUEUED"})
+    head, first, second = run("get", "simulations", "-o", "wide").out.splitlines()
+    at = head.split().index("RISK")
+    assert head.split()[at + 1] == "REASON"
+    assert first.split()[at : at + 2] == ["29.75%", "NoCapacityAvailable"]
+    assert second.split()[at : at + 2] == ["-", "-"]
 
 
 @pytest.mark.parametrize(

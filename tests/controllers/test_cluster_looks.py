@@ -11,10 +11,12 @@ from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.interfaces.cluster_view import ClusterView, NodeView, RunOver, RunPods
 from labfleet.kernel import errors
 from labfleet.resources import conditions
-from labfleet.resources.cluster import Cluster
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import Cluster, ClusterSpec
 from labfleet.resources.cluster_conditions import ClusterCondition, SimulationCondition
 from labfleet.resources.history import Use
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.meta import Metadata
 from labfleet.resources.simulation import Simulation
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
@@ -37,6 +39,7 @@ class Seen:
         self.used: dict[str, dict[str, Use]] = {}
         self.now: dict[str, dict[str, float]] = {}
         self.blind = self.unmeasured = False
+        self.hangs = 0.0
         self.looks = 0
 
     async def view(self, cluster: Cluster) -> ClusterView | None:
@@ -52,6 +55,7 @@ class Seen:
     async def usage(self, cluster: Cluster) -> ClusterUsage | None:
         if not cluster.spec.metrics:
             return None
+        await self._clock.sleep(self.hangs)
         if self.unmeasured:
             raise errors.Unreachable("the metrics are away")
         return ClusterUsage(
@@ -135,6 +139,36 @@ def test_silent_metrics_deny_and_their_return_admits() -> None:
     play(story)
 
 
+def test_looks_are_often_enough_for_the_shortest_time() -> None:
+    """With 30 s, neither good looks nor one that fails are followed by safe mode."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w, safeAfterSeconds=30)
+            for second in range(90):
+                seen.unmeasured = 40 <= second < 50
+                found = await ask(w, cost={"cpu": 0, "memory": 0})
+                assert found.status.phase == "APPROVED", (second, found.status.decision)
+                await w.let_pass(1)
+
+    play(story)
+
+
+def test_a_source_that_hangs_makes_the_api_server_no_older() -> None:
+    """Its view is heard at once: the denial names the metrics that hang."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w, safeAfterSeconds=30)
+            seen.hangs, seen.unmeasured = 20.0, True
+            await w.let_pass(45)
+            decision = (await ask(w)).status.decision
+            assert decision is not None
+            assert "the newest figures of its metrics are" in decision.message
+
+    play(story)
+
+
 def test_safe_mode_is_one_record_when_it_begins_and_one_when_it_ends() -> None:
     """An hour of it writes nothing more: an alert that repeats itself is read by nobody."""
 
@@ -189,6 +223,23 @@ def test_figures_that_cannot_be_are_not_believed() -> None:
     play(story)
 
 
+def test_figures_are_checked_by_what_the_nodes_had_while_they_are_not_seen() -> None:
+    """With its API server silent too, what cannot be is not kept as what a run has used."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w)
+            run = await ask(w, 5)
+            seen.blind = True
+            seen.load = {"cpu_milli": 1e9, "memory_mib": 1000.0}
+            seen.now = {run.name: {"cpu_milli": 1e9}}
+            await w.let_pass(150)
+            assert of(w, run).status.used == {}
+            assert safe(w).startswith("True")
+
+    play(story)
+
+
 def test_declared_decides_in_safe_mode_where_that_is_asked_for() -> None:
     """By what callers state alone, and the decision says by which rule."""
 
@@ -202,6 +253,19 @@ def test_declared_decides_in_safe_mode_where_that_is_asked_for() -> None:
             assert run.status.phase == "APPROVED"
             assert run.status.decision is not None
             assert run.status.decision.rule == "declared"
+
+    play(story)
+
+
+def test_the_mode_of_a_cluster_is_unknown_until_its_first_look() -> None:
+    """No mode is told of a cluster that nobody has looked at; then each has its own."""
+    spec = ClusterSpec(capacity=Amounts(cpu_milli=1000))
+    assert Cluster(metadata=Metadata(name="c9"), spec=spec).status.mode is None
+
+    async def story() -> None:
+        async with world() as w:
+            await begun(w, metrics=[])
+            assert cluster(w).status.mode == "unmeasured"
 
     play(story)
 

@@ -11,7 +11,9 @@ from labfleet.decisions.admission import chance
 from labfleet.decisions.admission.draws import draws
 from labfleet.decisions.admission.load import Load, Need, need
 from labfleet.decisions.admission.needs import default_of
+from labfleet.decisions.admission.room import LoadRoom, taken
 from labfleet.decisions.admission.targets import targets
+from labfleet.decisions.queueing.requests import Request
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.cluster import ClusterSpec
 from labfleet.resources.decision import Rule
@@ -82,6 +84,33 @@ def test_undeclared_dimensions_do_not_deny():
     bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
     found = admit(Amounts(cpu_milli=800), spec=bare)
     assert found.outcome == "approved"
+
+
+@given(
+    st.sampled_from(Rule), st.integers(0, 800), st.integers(0, 10**6), st.integers(0, 10**6),
+)  # fmt: skip
+def test_a_network_that_nobody_states_is_not_judged(rule, memory, of_run, of_others):
+    """What is measured of it denies nothing, in the decision and in the queue's room alike."""
+    bare = targets(ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000)))
+    cost = wanted(Amounts(memory_mib=memory))
+    load = Load()
+    load.add("live", wanted(Amounts(cpu_milli=100)))
+    load.observe("live", {"network_kbps": of_run})
+    load.others(Amounts(network_kbps=of_others))
+    found = chance.admit(
+        cost, draws("new", cost.spreads), load=load, cluster="c", target=bare, now=NOW, rule=rule
+    )
+    assert found.outcome == "approved"
+    waits = Request(uid="new", amounts=cost.bounds, since=NOW)
+    room = LoadRoom(load, {"new": taken("new", cost, rule)}, target=bare, rule=rule, epsilon=0.002)
+    assert room.fits(waits)
+
+
+def test_who_asks_for_a_network_that_nobody_states_is_denied():
+    """Nobody can tell that there is as much."""
+    bare = ClusterSpec(capacity=Amounts(cpu_milli=1000, memory_mib=1000))
+    found = admit(Amounts(network_kbps=1), spec=bare)
+    assert found.candidates[0].reasons == ("OverNetworkTarget",)
 
 
 costs = st.builds(

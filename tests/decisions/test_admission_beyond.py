@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from admission_runs import NOW
 
+from labfleet.decisions.admission import needs
 from labfleet.decisions.admission.judge import Judge, Judged
 from labfleet.decisions.prediction.learner import Learner
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, ClusterSpec, DefaultCost
 from labfleet.resources.history import KeptRun, Run, RunKind, Source, Use
 from labfleet.resources.meta import Metadata
+from labfleet.resources.prediction import Evidence, Forecast, Prediction
 from labfleet.resources.simulation import Cost, SimulationSpec
 
 CLUSTER = Cluster(
@@ -57,6 +60,36 @@ def test_three_nodes_do_not_let_three_thousand_in(family: str, per: str) -> None
     like = judged(learner, family, **{per: 4})
     assert like.decision.outcome == "approved"
     assert like.decision.requested.cpu_milli < 2000
+
+
+@pytest.mark.parametrize("known", [1, 2, 5, 19])
+def test_few_known_runs_do_not_forbid_the_next_one_for_ever(known: int) -> None:
+    """What is likely to fit may start alone, and waits beside others; else nothing more is learned."""
+    learner = learned("bench", *[90 + number % 3 for number in range(known)])
+    alone = judged(learner, "bench", nodecount=92)
+    assert alone.decision.outcome == "approved"
+    assert alone.decision.requested.cpu_milli <= 19_200
+    if known == 1:
+        assert alone.decision.requested.cpu_milli == 19_200
+        assert any("counts for no more than the cluster may be filled to" in each
+                   for each in alone.evidence)  # fmt: skip
+        larger = judged(learned("bench", 230), "bench", nodecount=230)
+        assert larger.decision.reason == "NeverFits"
+
+
+def test_enough_known_runs_are_believed_as_they_are() -> None:
+    """From then on a bound above the target says what it says, and so does one of a sure peak."""
+    forecast = Forecast(
+        resource="cpu_milli", expected=10.0, bound=200.0, coverage=0.95, evidence=Evidence.EXACT,
+        spread=(5.0,) * 20 + (300.0,), known=needs.ENOUGH,
+    )  # fmt: skip
+    target = Amounts(cpu_milli=100)
+    many = Prediction(family="f", forecasts=(forecast,))
+    assert needs.within(many, target) is many
+    few = msgspec.structs.replace(many, forecasts=(msgspec.structs.replace(forecast, known=19),))
+    [capped] = needs.within(few, target).forecasts
+    assert (capped.expected, capped.bound, capped.spread[-1]) == (10.0, 100.0, 100.0)
+    assert needs.within(few, Amounts(cpu_milli=9)) is few
 
 
 def test_what_its_caller_states_counts_all_the_same() -> None:

@@ -20,7 +20,7 @@ def told(known: int, *, resource: str = "memory_mib", row: tuple[float, ...] = s
 
 @pytest.mark.parametrize("known", [0, 1, 7])
 def test_draws_are_believed_until_too_many_live(known):
-    """Two may live for each that ended; from then on a run counts as no less than its bound."""
+    """Three may live for each that ended; from then on a run counts as no less than its bound."""
     most = LIVING_FOR_EACH_KNOWN * known
     assert believed(told(known), most) == told(known)
     doubted = believed(told(known), most + 1).forecasts[0]

@@ -39,3 +39,28 @@ def test_a_young_family_has_no_ages_and_says_how_few_it_knows():
     found = memory(learned(linked(3)))
     assert (found.later, found.known) == ((), 3)
     assert memory(learned(linked(200))).known == 200
+
+
+def burst(light: float = 0.7, **more):
+    """Runs that scatter around 300 MiB, and 30 lighter ones that were the first to end."""
+    rng = random.Random(4)
+    peaks = [300 * rng.lognormvariate(0, 0.3) for _ in range(180)]
+    peaks[150:] = [light * each for each in peaks[150:]]
+    return [past(at, peak, seconds=peak, **more) for at, peak in enumerate(peaks, 1)]
+
+
+def test_light_runs_that_end_first_make_no_draws_lighter():
+    """Of runs that asked for the same, the latest alone say little: the heavy ones may live on."""
+    before, after = memory(learned(burst()[:150])), memory(learned(burst()))
+    middle = LEVELS.index(0.5)
+    assert after.expected < 0.85 * before.expected
+    assert after.spread[middle] > 0.9 * before.spread[middle]
+    heavier = memory(learned(burst(light=1.5)))
+    assert heavier.spread[middle] > 1.2 * before.spread[middle]
+
+
+def test_runs_that_asked_for_something_else_are_no_part_of_the_middle():
+    """Where sizes differ the closest runs count for draws, however many heavier ones there are."""
+    others = [past(at, 3000.0, seconds=9.0, parameters={"size": 900}) for at in range(1, 100)]
+    mine = [past(at, 100.0 + at % 5, parameters={"size": 5}) for at in range(100, 150)]
+    assert memory(learned([*others, *mine]), {"size": 5}).spread[-1] < 200

@@ -9,7 +9,7 @@ from queueing_game import NOW, Game, after, cpus, game, request
 
 from labfleet.decisions.queueing.holding import Hold
 from labfleet.decisions.queueing.requests import Request, Terms
-from labfleet.decisions.queueing.starts import drawn, futures, start_ranges
+from labfleet.decisions.queueing.starts import drawn, futures, nearest, start_ranges
 from labfleet.resources.prediction import LEVELS
 
 TEN = cpus(10)
@@ -111,6 +111,19 @@ def test_only_the_first_ones_are_told() -> None:
         played.line.wait(wide(f"w{number:03d}", 5, number * 0.01))
     told = start_ranges(played.line, played.room, after(20), ahead=20, coverage=0.5)
     assert sorted(told) == [f"w{number:03d}" for number in range(20)]
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 5, 50])
+def test_the_nearest_alone_are_told_what_the_whole_line_tells_them(ahead: int) -> None:
+    """What stands behind them is left out, apart from the line, and changes no range."""
+    for seed in range(5):
+        played = crowd(random.Random(seed))
+        near = nearest(played.line, ahead)
+        assert len(near.requests) == min(ahead, 8)
+        told = start_ranges(played.line, played.room, NOW, ahead=ahead, coverage=0.5)
+        assert start_ranges(near, played.room, NOW, ahead=ahead, coverage=0.5) == told
+        near.withdraw(next(iter(told)))
+        assert len(played.line.requests) == 8
 
 
 def test_asking_changes_nothing_and_repeats() -> None:

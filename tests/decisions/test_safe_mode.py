@@ -52,7 +52,16 @@ def test_each_named_part_must_have_been_heard_lately(kubernetes: float, metrics:
     ("heard", "reason", "words"),
     [
         ({}, ClusterReason.NOT_YET, "nothing was heard of its API server yet"),
-        ({KUBERNETES: Heard(300.0, "refused")}, ClusterReason.KUBERNETES_SILENT, "300 s old, 120 s"),
+        (
+            {KUBERNETES: Heard(300.0, "refused"), METRICS: Heard(150.0)},
+            ClusterReason.KUBERNETES_SILENT,
+            "its API server are 300 s old, 120 s",
+        ),
+        (
+            {KUBERNETES: Heard(150.0), METRICS: Heard(200.0)},
+            ClusterReason.METRICS_OLD,
+            "its metrics are 200 s old",
+        ),
         ({KUBERNETES: Heard(1.0)}, ClusterReason.NOT_YET, "nothing was heard of its metrics yet"),
         (
             {KUBERNETES: Heard(1.0), METRICS: Heard(121.0, "timed out")},

@@ -102,6 +102,16 @@ def test_every_resource_that_is_told_is_served(cluster):
                         "schema": {"type": "string", "uniqueItems": True}} in patch["parameters"]  # fmt: skip
 
 
+def test_openapi_2_describes_nothing_in_both_forms(cluster):
+    """kubectl takes it as protobuf only: swagger 2.0, a title and a version, and no kind."""
+    assert cluster.get("/openapi/v2")["definitions"] == {}
+    form = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    reply = cluster.send("GET", "/openapi/v2", accept=form)
+    assert reply.content_type == form.replace("@", ".")
+    assert reply.body.startswith(b"\x0a\x032.0\x12")
+    assert len(reply.body) == 7 + reply.body[6]
+
+
 def test_a_table_has_a_cell_for_each_column(cluster):
     """Rows of every kind have as many cells as there are columns, and the object's metadata."""
     cluster.make(PODS, pod("a"))

@@ -270,3 +270,16 @@ def test_a_node_under_pressure_evicts_who_asks_for_least():
     assert modest["phase"] == "Running"
     rows = cluster.get("/api/v1/nodes/node-1")["status"]["conditions"]
     assert next(each["status"] for each in rows if each["type"] == "MemoryPressure") == "False"
+
+
+def test_use_is_told_as_it_was_at_an_instant(cluster):
+    """Up to an earlier instant the same is told later; one that lies ahead is refused."""
+    cluster.make(PODS, pod("a", duration="100s"))
+    cluster.pass_time(40)
+    then = cluster.control("GET", "use", labelSelector="name=a", window="10")
+    cluster.pass_time(100)
+    asked = {"labelSelector": "name=a", "window": "10"}
+    assert cluster.control("GET", "use", at=f"{then['now']:f}", **asked) == then
+    assert cluster.control("GET", "use", **asked)["cpu"]["total"] > then["cpu"]["total"]
+    for wrong in (f"{cluster.now + 1:f}", "soon", "nan"):
+        cluster.control("GET", "use", want=400, at=wrong, **asked)

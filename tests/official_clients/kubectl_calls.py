@@ -74,6 +74,13 @@ spec:
   containers:
   - {name: main, image: "busybox:1", resources: {limits: {memory: 200Mi}}}
 """,
+    "many": """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {x: "1"}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {x: "2"}}
+""",
     "secured": """
 apiVersion: v1
 kind: ConfigMap
@@ -116,6 +123,7 @@ CALLS: dict[str, list[Call]] = {
         ("apply -f @web", "deployment.apps/web created"),
         ("apply -f @web", "deployment.apps/web unchanged"),
         ("apply -f @wrong", 'unknown field "spec.replicaz"'),
+        ("apply -f @many", "configmap/second created"),
         ("apply -f @web --dry-run=server", "unchanged (server dry run)"),
         ("rollout status deployment/web --timeout=60s", "successfully rolled out"),
         ("apply --server-side -f @secured", "serverside-applied"),

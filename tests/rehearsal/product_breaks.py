@@ -159,7 +159,7 @@ def believe_in_the_end(patch: Patch) -> None:
 
 def ignore_sessions(patch: Patch) -> None:
     """Count no sessions on a worker that is to stop."""
-    patch.setattr(worker_look, "live_sessions", lambda context, worker: 0)
+    patch.setattr(worker_look, "live_sessions", lambda here: 0)
 
 
 def forget_licences(patch: Patch) -> None:

@@ -38,7 +38,7 @@ def promise_anew_each_time(patch: Patch) -> None:
 
 def give_what_is_promised(patch: Patch) -> None:
     """Let whoever comes first take a worker, whatever is promised there."""
-    patch.setattr(promises.Promises, "_own", lambda *_: [])
+    patch.setattr(promises.Promises, "own", lambda *_: [])
     patch.setattr(promises.Promises, "_free", lambda *_: None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import admission_breaks
+import cluster_breaks
 import decision_breaks
 import product_breaks
 import promise_breaks
@@ -20,6 +21,7 @@ BREAKS = {
     **unfit_breaks.BREAKS,
     **provider_breaks.BREAKS,
     **admission_breaks.BREAKS,
+    **cluster_breaks.BREAKS,
     **promise_breaks.BREAKS,
 }
 SEEDS = 50

@@ -65,6 +65,26 @@ def test_quantities_of_supply_are_rounded_down():
     )  # fmt: skip
 
 
+def test_default_costs_take_quantities_too_and_round_demand_up():
+    """Each family's block is read as any other, also of `*` and of one with dots in its name."""
+    text = """kind: Cluster
+metadata: {name: c}
+spec:
+  capacity: {cpu: 64}
+  defaults:
+    "*": {cost: {cpu: 250m, memory: 1Gi}}
+    mesh.v2: {per: nodes, each: {cpu: 0.0001, memory: 1Ki}}
+"""
+    defaults = manifests.load(text)[0].object.spec.defaults
+    assert (defaults["*"].cost.cpu_milli, defaults["*"].cost.memory_mib) == (250, 1024)
+    assert (defaults["mesh.v2"].each.cpu_milli, defaults["mesh.v2"].each.memory_mib) == (1, 1)
+    [(where, why)] = problems(text.replace("250m", "lots"))
+    assert where == "line 6"
+    assert "spec.defaults.*.cost.cpu: " in why
+    [(_, why)] = problems(text.replace("memory: 1Ki", "memry: 1Ki"))
+    assert "unknown key 'memry' in spec.defaults.mesh.v2.each; did you mean memory?" in why
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "words"),
     [

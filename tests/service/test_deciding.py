@@ -17,7 +17,8 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.kinds import KINDS, encode
 from labfleet.resources.queue import Queue
-from labfleet.resources.simulation import SimulationPhase
+from labfleet.resources.simulation import Simulation, SimulationPhase
+from labfleet.service.core.service_context import Refused
 from labfleet.service.kinds import indices
 from labfleet.service.reads import explain
 from labfleet.service.verbs import admission, objects
@@ -92,6 +93,27 @@ async def test_a_caller_that_nobody_answers_gets_one_answer_later(world: World):
     found = world.services.cache.all(type(made))
     # The one without a key was withdrawn, since nobody could ever have learned of its approval.
     assert sorted(each.status.phase for each in found) == ["APPROVED", "CANCELLED"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("meanwhile", [False, True])
+async def test_a_request_that_was_ended_undecided_is_answered_so(world: World, meanwhile: bool):
+    """Under its key, at once or to who waits for it: what happened to it, and no 503 for ever."""
+    await cluster(world)
+    elsewhere(world)
+    world.decides.clear()
+    await unanswered(world, key="k")
+    [stored] = world.services.cache.all(Simulation)
+    asking = asyncio.create_task(ask(world, key="k")) if meanwhile else None
+    await asyncio.sleep(0)
+    await admission.simulation_complete(
+        world.services, PROGRAM, stored.name, "default", status="cancelled"
+    )
+    found = await (ask(world, key="k") if asking is None else asking)
+    assert (found.name, found.status.phase) == (stored.name, SimulationPhase.CANCELLED)
+    await objects.delete(world.services, ADMIN, KINDS["Simulation"], stored.name, "default")
+    with pytest.raises(Refused, match="gone undecided; ask under another key"):
+        await ask(world, key="k")
 
 
 @pytest.mark.asyncio

@@ -32,7 +32,7 @@ from labfleet.resources.simulation import (
 )
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import lookup, views
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, outlook
 from labfleet.service.reads import explain, idle_facts, listing
 from labfleet.service.reads.idle_facts import Reading
 from labfleet.service.verbs import admission, objects, observations
@@ -96,6 +96,36 @@ async def test_admission_does_not_read_what_has_ended() -> None:
             await admission.expire(world.services, PROGRAM)
 
         await alike(world, [simulation(number) for number in range(KEPT)], pair)
+
+
+@pytest.mark.asyncio
+async def test_a_request_that_waits_does_not_read_what_waits_already() -> None:
+    """Neither its decision, nor its queue's bound, nor its place and range, read those before it."""
+    async with opened(CountingCache) as world:
+        spec = {"capacity": {"cpu": 2, "memory": "100Gi"}, "rule": "declared"}
+        await world.make("Cluster", "c1", spec)
+        await world.make("Queue", "q", {"cluster": "c1"})
+        await admission.request_run(world.services, PROGRAM, RUN, namespace="default")
+        waiting = {**RUN, "queue": "q"}
+
+        async def wait() -> None:
+            asked = await admission.request_run(
+                world.services, PROGRAM, waiting, namespace="default"
+            )
+            assert asked.status.phase is SimulationPhase.QUEUED
+            await world.services.fresh()
+            told = await outlook.of(world.services, asked)
+            assert told is not None
+            assert told.position == world.services.cache.count(
+                indices.SIMULATIONS_OF_QUEUE, ("default/q", False)
+            )
+
+        for _ in range(2):
+            await wait()
+        first = await touched(world, wait)
+        for _ in range(40):
+            await wait()
+        assert await touched(world, wait) == first
 
 
 @pytest.mark.parametrize(

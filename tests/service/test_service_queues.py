@@ -26,7 +26,10 @@ CLUSTER = {"capacity": {"cpu": 10, "memory": "64Gi"}}
 def used(monkeypatch: pytest.MonkeyPatch, *names: str, running: int = 0) -> None:
     """Let these requests wait in every queue, and so many runs hold a CPU each."""
     held = Amounts(cpu_milli=1000 * running)
-    monkeypatch.setattr(queue_users, "of", lambda services, queue: Users(names, running, held))
+    found = Users(len(names), running, held)
+    monkeypatch.setattr(queue_users, "of", lambda services, queue: found)
+    monkeypatch.setattr(queue_users, "waiting", lambda services, queue: len(names))
+    monkeypatch.setattr(queue_users, "names", lambda services, queue: list(names))
 
 
 async def queue(w: World, **spec: Any) -> Queue:

@@ -10,7 +10,7 @@ from browser import Browser, Reader, plain
 from fleet_world import START
 
 from labfleet.interfaces.store import COMMIT_LIMIT, Cause, Commit, Teach
-from labfleet.resources.history import Run, RunKind, Use
+from labfleet.resources.history import Run, RunKind, Source, Use
 from labfleet.web import words
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -44,16 +44,16 @@ async def test_without_runs_it_says_so(browser: Browser) -> None:
 
 @pytest.mark.asyncio
 async def test_a_row_tells_what_is_known_and_what_is_not(browser: Browser) -> None:
-    """Chart, nodes, duration, CPU, memory and when; names of strangers are text."""
+    """Chart, nodes, duration, CPU, memory, when and by whose word; names of strangers are text."""
     use = {"cpu_milli": Use(peak=1500.0), "memory_mib": Use(peak=2560.0)}
-    known = run("a", name="r-1", parameters={"nodecount": 50.0}, use=use, duration_seconds=300.0)
+    about = {"parameters": {"nodecount": 50.0}, "use": use, "duration_seconds": 300.0}
+    known = run("a", name="r-1", source=Source.REPORTED, **about)
     await keep(browser, run("b", family=EVIL, censored=EVIL, name=EVIL), known)
     reply = await browser.get("/history")
     page = Reader(plain(reply))
     text = " ".join(page.rows["2"].split())
-    assert (
-        text == "waku 50 5 min 1.50 2.5 GiB 2 h ago 2026-11-27 07:00:00 UTC r-1 Simulation its own"
-    )
+    ended = "2 h ago 2026-11-27 07:00:00 UTC"
+    assert text == f"waku 50 5 min 1.50 2.5 GiB {ended} r-1 Simulation reported its own"
     assert page.rows["1"].count("not measured") == 3
     assert "not told" in page.rows["1"]
     assert page.all("img") == []

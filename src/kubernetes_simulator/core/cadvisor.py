@@ -77,6 +77,7 @@ def _pod(world: World, page: Families, pod: Json, more: dict[str, str]) -> None:
     of_pod = {"namespace": meta["namespace"], "pod": meta["name"], **more}
     whole = {"container": "", "id": path, "image": "", "name": "", **of_pod}
     _amounts(world, page, whole, attempt, None)
+    page.add(START, whole, float(int(attempt.began)))
     network = {**whole, "interface": "eth0"}
     page.add(IN, network, attempt.total("received", world.now))
     page.add(OUT, network, attempt.total("sent", world.now))

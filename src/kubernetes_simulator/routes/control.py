@@ -117,14 +117,25 @@ class Call:
     @property
     def window(self) -> float:
         """Return the seconds to take means over."""
-        text = self.request.query.get("window", "0")
-        try:
-            found = float(text)
-        except ValueError:
-            raise bad_request(f"window must be seconds, not {text!r}") from None
+        found = self._seconds("window", 0.0)
         if not 0 <= found <= LONGEST_WINDOW:
             raise bad_request(f"window must be 0 to {LONGEST_WINDOW:g} seconds")
         return found
+
+    @property
+    def at(self) -> float:
+        """Return the instant up to which use is asked for: now, or one before."""
+        found = self._seconds("at", self.world.now)
+        if not 0 <= found <= self.world.now:
+            raise bad_request("at must be seconds since 1970, and not lie ahead")
+        return found
+
+    def _seconds(self, name: str, default: float) -> float:
+        text = self.request.query.get(name, "")
+        try:
+            return float(text) if text else default
+        except ValueError:
+            raise bad_request(f"{name} must be seconds, not {text!r}") from None
 
 
 def summary(call: Call) -> Any:
@@ -252,7 +263,7 @@ def use_of_pod(call: Call) -> Any:
     run = call.world.run_of(call.pod["metadata"]["uid"])
     if run is None:
         raise ApiError(404, "NotFound", "nothing of this pod has run yet")
-    return _use([run], call.world.now, call.window)
+    return _use([run], call.at, call.window)
 
 
 def use_of_uid(call: Call) -> Any:
@@ -260,7 +271,7 @@ def use_of_uid(call: Call) -> Any:
     run = call.world.run_of(call.parts[1])
     if run is None:
         raise not_found("", "pods", call.parts[1])
-    return _use([run], call.world.now, call.window)
+    return _use([run], call.at, call.window)
 
 
 def use_of_many(call: Call) -> Any:
@@ -272,7 +283,7 @@ def use_of_many(call: Call) -> Any:
         for run in (*call.world.past.values(), *call.world.runs.values())
         if (not space or run.namespace == space) and chosen({"metadata": {"labels": run.labels}})
     ]
-    return _use(found, call.world.now, call.window)
+    return _use(found, call.at, call.window)
 
 
 def _fresh(world: World) -> str:

@@ -73,6 +73,8 @@ def _discovered(request: Request, parts: list[str]) -> Json | Reply | None:
             return _must(discovery.resources("", version))
         case ["apis", name, version]:
             return _must(discovery.resources(name, version))
+        case ["openapi", "v2"]:
+            return openapi.second(request)
         case ["openapi", "v3"]:
             return openapi.index()
         case ["openapi", "v3", "api", version]:

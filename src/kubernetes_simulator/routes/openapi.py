@@ -1,5 +1,7 @@
 """OpenAPI as far as kubectl asks: which kinds take a patch, and with which parameters.
 
+Version 2, which it asks for before it applies a `List`, describes no kind: fields are not checked then.
+
 Schemas are open objects: kubectl 1.32 leaves the check of fields to the server, and makes
 strategic patches by the types it has built in.
 """
@@ -8,7 +10,11 @@ import hashlib
 
 from kubernetes_simulator.core.inputs import Json, canonical
 from kubernetes_simulator.core.kinds import Resource, groups, of_group
+from kubernetes_simulator.routes.web import Reply, Request, json_reply
 
+TITLE, VERSION = "Kubernetes (simulated)", "v1.32.4"
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""What is answered; asked for is the older spelling with @, which no media type may have."""
 PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
     for name, kind in (
@@ -86,7 +92,7 @@ def document(group: str, version: str) -> Json | None:
         }
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes (simulated)", "version": "v1.32.4"},
+        "info": {"title": TITLE, "version": VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }
@@ -105,3 +111,17 @@ def index() -> Json:
         mark = hashlib.sha256(canonical(document(name, version)).encode()).hexdigest().upper()
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={mark}"}
     return {"paths": paths}
+
+
+def second(request: Request) -> Reply:
+    """Return the OpenAPI 2 document, to whom takes it as protobuf, which is what kubectl reads."""
+    if PROTOBUF in request.headers.get("accept", "").replace("@", "."):
+        info = _field(1, TITLE.encode()) + _field(2, VERSION.encode())
+        return Reply(200, _field(1, b"2.0") + _field(2, info), PROTOBUF)
+    info_of = {"title": TITLE, "version": VERSION}
+    return json_reply({"swagger": "2.0", "info": info_of, "paths": {}, "definitions": {}})
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """Return a protobuf field of at most 127 bytes."""
+    return bytes((number << 3 | 2, len(value))) + value

@@ -39,7 +39,9 @@ from labfleet.service.kinds import indices
 from labfleet.service.verbs import pods_seen
 
 EVERY = 30.0
-"""Fleet seconds between two looks at a cluster."""
+"""Fleet seconds between two looks at a cluster, at most."""
+LOOKS = 3
+"""So many looks are in the time after which a cluster without figures is in safe mode."""
 SOON = 5.0
 """Likewise while nothing was heard of it yet: a process that begins shall not wait long."""
 LONGEST = 300.0
@@ -106,7 +108,7 @@ class ClusterController:
         await self._runs(cluster, found)
         await self._record(cluster, found)
         named = cluster.spec.kubernetes is not None or cluster.spec.metrics
-        return Again(SOON if named and not self._heard(cluster) else EVERY)
+        return Again(SOON if named and not self._heard(cluster) else pause(cluster))
 
     def _heard(self, cluster: Cluster) -> bool:
         """Tell whether this process has heard anything of a cluster yet."""
@@ -125,17 +127,11 @@ class ClusterController:
 
     async def _look(self, cluster: Cluster) -> _Looked:
         """Return what can be had of a cluster now, and note what cannot."""
-        view, usage = await asyncio.gather(
-            _had(self._viewer.view, cluster), _had(self._meter.usage, cluster)
+        (seen, problem), usage = await asyncio.gather(
+            self._viewed(cluster), _had(self._meter.usage, cluster)
         )
         watch, uid = self._services.watch, cluster.metadata.uid
         now = self.context.clock.monotonic()
-        problem = view if isinstance(view, errors.LabfleetError) else None
-        seen = view if isinstance(view, ClusterView) else None
-        if problem is not None:
-            watch.failed(uid, safe_mode.KUBERNETES, problem.message)
-        elif seen is not None:
-            watch.heard(uid, safe_mode.KUBERNETES, now)
         if isinstance(usage, errors.LabfleetError):
             watch.failed(uid, safe_mode.METRICS, usage.message)
             return _Looked(seen, None, problem)
@@ -150,6 +146,19 @@ class ClusterController:
         watch.heard(uid, safe_mode.METRICS, now)
         return _Looked(seen, usage, problem)
 
+    async def _viewed(
+        self, cluster: Cluster
+    ) -> tuple[ClusterView | None, errors.LabfleetError | None]:
+        """Return the view of a cluster, or why there is none; noted now, however long figures take."""
+        watch, uid = self._services.watch, cluster.metadata.uid
+        view = await _had(self._viewer.view, cluster)
+        if isinstance(view, errors.LabfleetError):
+            watch.failed(uid, safe_mode.KUBERNETES, view.message)
+            return None, view
+        if view is not None:
+            watch.heard(uid, safe_mode.KUBERNETES, self.context.clock.monotonic())
+        return view, None
+
     def _contradiction(
         self, cluster: Cluster, view: ClusterView | None, usage: ClusterUsage
     ) -> str:
@@ -158,6 +167,11 @@ class ClusterController:
         if view is not None and view.nodes:
             total = cluster_seen.capacity((each.allocatable, True) for each in view.nodes)
             has = {"cpu_milli": total.cpu_milli, "memory_mib": total.memory_mib}
+        elif view is None and cluster.status.seen is not None:
+            # What its nodes had when they were last seen: figures are not believed unchecked.
+            known = cluster.status.seen.capacity
+            has = {"cpu_milli": known.cpu_milli, "memory_mib": known.memory_mib}
+            has = {name: each for name, each in has.items() if each}
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
         running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
         ours = [each for each in runs if each.name in running or each.metadata.uid in running]
@@ -250,7 +264,7 @@ class ClusterController:
         """Tell whether the API server was not heard for two looks."""
         now = self.context.clock.monotonic()
         heard = self._services.watch.parts(cluster.metadata.uid, now).get(safe_mode.KUBERNETES)
-        return heard is None or heard.age is None or heard.age >= 2 * EVERY
+        return heard is None or heard.age is None or heard.age >= 2 * pause(cluster)
 
     def _promise(self, cluster: Cluster, usage: ClusterUsage | None) -> Overload:
         """Return what is recorded of the promise, with the time since the last look added."""
@@ -281,6 +295,11 @@ async def _had(
         return await ask(cluster)
     except _NOT_NOW as problem:
         return problem
+
+
+def pause(cluster: Cluster) -> float:
+    """Return the fleet seconds until the next look: one look that fails must do nothing."""
+    return min(EVERY, cluster.spec.safe_after_seconds / LOOKS)
 
 
 def above(cluster: Cluster, found: ClusterUsage) -> bool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import msgspec
 
@@ -30,10 +31,18 @@ from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.pool_claims import Claims, free_places
 
-TRIES = 4
-"""Workers, the best first, that are looked at before all are."""
 WAITING_LIMIT = 50
 """How many sessions without a claim one cycle looks at, in turn."""
+
+
+class Workers(Protocol):
+    """The workers of a namespace, by name."""
+
+    def get(self, name: str) -> Candidate | None: ...
+
+    def names(self) -> list[str]: ...
+
+
 Place = Callable[[Sequence[Candidate]], Decision]
 
 
@@ -53,26 +62,51 @@ class Promises:
         self._now = now
         self._revision = revision
         self._claims = Claims(cache, now)
+        self.readings = 1
         self._since: dict[str, int] = {}
         # What got no worker: claims only grow in a cycle, so an equal request gets none either.
         self._refused: dict[tuple[str, PlacementRequest] | None, Decision] = {}
 
-    def choose(
+    def own(self, session: Session, request: PlacementRequest, fleet: Workers) -> list[Candidate]:
+        """Return the worker of the session's place, or those that may serve it; they need no more."""
+        claim = session.status.claim
+        held = None if claim is None else self._held(session.namespace, claim.pool, request)
+        if claim is None or held is None or not covers(claim, request):
+            return []
+        home = held.worker_of(claim.place)
+        if home is not None:
+            worker = fleet.get(home)
+            return [] if worker is None else [worker]
+        pool = Ref(Pool, session.namespace, claim.pool)
+        found = (
+            fleet.get(each.name)
+            for each in self._cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+            if held.place_of(each.name) is None
+        )
+        return [each for each in found if each is not None]
+
+    def judge(
         self,
         session: Session,
         request: PlacementRequest,
-        candidates: Mapping[str, Candidate],
+        best: Decision,
+        fleet: Workers,
         place: Place,
     ) -> Choice:
-        """Return the worker that `place` chooses of those that the session may take."""
-        own = self._own(session, request, candidates)
-        if own:
-            decision = place(own)
-            if decision.chosen is not None:
-                return Choice(decision, session.status.claim)
+        """Return the choice `best` when its worker has room for all claims, else the next one's.
+
+        `place` chooses among the workers that it is given.
+        """
+        if best.chosen is None:
+            return Choice(best, self.wanted(session, request))
+        first = fleet.get(best.chosen)
+        found = None if first is None else self._free(session, request, first, {})
+        if not isinstance(found, Lack):
+            return Choice(best, found)
         same = None if session.status.claim else (session.namespace, request)
         if same in self._refused:
             return Choice(self._refused[same], self.wanted(session, request, blocked=True))
+        candidates = {n: each for n in fleet.names() if (each := fleet.get(n)) is not None}
         decision, claim, promised = self._offer(session, request, candidates, place)
         if decision.chosen is not None:
             return Choice(decision, claim)
@@ -89,46 +123,20 @@ class Promises:
         candidates: Mapping[str, Candidate],
         place: Place,
     ) -> tuple[Decision, Claim | None, dict[str, Lack]]:
-        """Return the choice among workers with room for all claims, and what the others lack.
-
-        The best few are looked at one by one, which mostly is enough; then all that are left.
-        """
-        offered, promised = dict(candidates), dict[str, Lack]()
+        """Return the choice among workers with room for all claims, and what the others lack."""
+        promised, free = dict[str, Lack](), dict[str, Claim | None]()
         known = dict[tuple[str, object], int | Lack | None]()
-        for _ in range(TRIES):
-            decision = place(list(offered.values()))
-            if decision.chosen is None:
-                return decision, None, promised
-            found = self._free(session, request, offered.pop(decision.chosen), known)
-            if not isinstance(found, Lack):
-                return decision, found, promised
-            promised[decision.chosen] = found
-        free = dict[str, Claim | None]()
-        for name, each in offered.items():
+        suits = [each for each in candidates.values() if place([each]).chosen is not None]
+        for each in suits:
             found = self._free(session, request, each, known)
             if isinstance(found, Lack):
-                promised[name] = found
+                promised[each.name] = found
             else:
-                free[name] = found
-        decision = place([offered[name] for name in free])
+                free[each.name] = found
+        decision = place([candidates[name] for name in free] or list(candidates.values()))
+        if not free:
+            decision = msgspec.structs.replace(decision, chosen=None, outcome="waiting")
         return decision, free.get(decision.chosen or ""), promised
-
-    def _own(
-        self, session: Session, request: PlacementRequest, candidates: Mapping[str, Candidate]
-    ) -> list[Candidate]:
-        """Return the worker of the session's place, or those that may serve it."""
-        claim = session.status.claim
-        held = None if claim is None else self._held(session.namespace, claim.pool, request)
-        if claim is None or held is None or not covers(claim, request):
-            return []
-        home = held.worker_of(claim.place)
-        if home is not None:
-            return [candidates[home]] if home in candidates else []
-        return [
-            each
-            for each in candidates.values()
-            if each.pool == claim.pool and held.place_of(each.name) is None
-        ]
 
     def _held(self, namespace: str, pool: str, request: PlacementRequest) -> PoolClaims | None:
         found = self._cache.find(Ref(Pool, namespace, pool))
@@ -190,19 +198,24 @@ class Promises:
         return kept
 
     def commit(
-        self, session: Session, claim: Claim | None
+        self, session: Session, claim: Claim | None, *, binds: bool = False
     ) -> tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]:
-        """Return what the commit of a session's claim carries; nothing when it takes no more."""
+        """Return what the commit of a session's claim carries; nothing when it takes no more.
+
+        Bindings touch a row of their own: what one scheduler binds at a time does not conflict.
+        """
         if claim is None or claim == session.status.claim:
             return (), ()
         row = self._row(session, claim)
         since = self._since.get(row, self._revision)
-        return (ledger_rows.untouched(row, since),), (ledger_rows.touch(row),)
+        pool = Ref(Pool, session.namespace, claim.pool).key
+        touched = ledger_rows.bound_claims(pool) if binds else row
+        return (ledger_rows.untouched(row, since),), (ledger_rows.touch(touched),)
 
     def took(
-        self, session: Session, claim: Claim | None, worker: str | None, revision: int
+        self, session: Session, claim: Claim | None, worker: str | None, revision: int = 0
     ) -> None:
-        """Take in what was committed for a session."""
+        """Take in what is committed for a session, at a revision where it touches the pool's row."""
         before, uid = session.status.claim, session.metadata.uid
         for each in (before, claim):
             held = None if each is None else self._seen(session.namespace, each)
@@ -211,11 +224,12 @@ class Promises:
         held = None if claim is None else self._seen(session.namespace, claim)
         if claim is not None and held is not None:
             held.add(Claimed(uid=uid, claim=claim, worker=worker))
-        if claim is not None and claim != before:
+        if claim is not None and claim != before and revision:
             self._since[self._row(session, claim)] = revision
 
     def again(self) -> None:
         """Read anew: another writer has taken from what was read."""
+        self.readings += 1
         self._revision = self._cache.revision
         self._since.clear()
         self._refused.clear()

@@ -95,13 +95,16 @@ class DangerLook:
                 continue
             moved = claim_of(pool.name, place, asked_of(mine))
             status = msgspec.structs.replace(session.status, claim=moved)
-            row = ledger_rows.claims(pool.key)
+            row, bound = ledger_rows.claims(pool.key), ledger_rows.bound_claims(pool.key)
             try:
                 await self._context.write(
                     msgspec.structs.replace(session, status=status),
                     actor=ACTOR,
                     reason=f"promise moved to place {place} of pool {pool.name}: {why.sentence}",
-                    preconditions=(ledger_rows.untouched(row, revision),),
+                    preconditions=(
+                        ledger_rows.untouched(row, revision),
+                        ledger_rows.untouched(bound, revision),
+                    ),
                     writes=(ledger_rows.touch(row),),
                 )
             except errors.Conflict as problem:

@@ -8,6 +8,7 @@ by the source's clock: a server with a wrong clock must not be able to keep a cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,17 +57,22 @@ class SafeMode:
 
 
 def safe_mode(spec: ClusterSpec, heard: Mapping[str, Heard]) -> SafeMode | None:
-    """Return why a cluster is in safe mode now; None when it is not."""
+    """Return why a cluster is in safe mode now: of its parts, that which was heard least recently.
+
+    None when it is not in safe mode.
+    """
     if not spec.metrics:
         return None
     limit = float(spec.safe_after_seconds)
     named = (KUBERNETES, METRICS) if spec.kubernetes is not None else (METRICS,)
-    for part in named:
-        found = heard.get(part, Heard())
-        if found.age is not None and found.age <= limit:
-            continue
-        return _blind(part, found, limit)
-    return None
+    part = max(named, key=lambda each: _age(heard.get(each)))
+    if _age(heard.get(part)) <= limit:
+        return None
+    return _blind(part, heard.get(part, Heard()), limit)
+
+
+def _age(found: Heard | None) -> float:
+    return math.inf if found is None or found.age is None else found.age
 
 
 def in_safe_mode(decision: Decision, cluster: str, found: SafeMode) -> Decision:

@@ -23,6 +23,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.resources.meta import Key, Record
 from labfleet.resources.telemetry import ProviderPoint, Sample
+from labfleet.resources.worker import Worker
 
 CML = "cml"
 PROVIDER = "provider"
@@ -60,8 +61,8 @@ class SampleExchange:
         self._life = life
         self._change_percent = change_percent
         self._pause = pause
-        self._alike: dict[tuple[Key, str], datetime] = {}
-        self._living: set[Key] = set()
+        self._alike: dict[tuple[str, str], datetime] = {}
+        self._living: tuple[Key, ...] = ()
 
     async def run(self) -> None:
         """Exchange every few seconds until cancelled; a store in trouble is asked again later."""
@@ -83,8 +84,10 @@ class SampleExchange:
     async def _take(self) -> None:
         wanted = []
         for row in await self._kept.sample_times():
+            if self._alike.get((row.worker, row.part)) == row.at:
+                continue  # first: nearly every row of a leader's own exchange ends here
             key = Key("Worker", *row.worker.split("/", 1))
-            if self._cache.at(key) is None or self._alike.get((key, row.part)) == row.at:
+            if self._cache.at(key) is None:
                 continue
             if self._is_newer(row.at, self._measured_at(key, row.part)):
                 wanted.append(row.worker)
@@ -107,7 +110,7 @@ class SampleExchange:
     def _keep(self, worker: Key, row: stores.SampleRow) -> None:
         if not self._is_newer(row.at, self._measured_at(worker, row.part)):
             return
-        self._alike[worker, row.part] = row.at
+        self._alike[row.worker, row.part] = row.at
         found, told = self._cache.at(worker), _decoded(row.data)
         if found is None or told is None or told.uid != found.metadata.uid:
             return  # also of a worker that had this name before
@@ -123,38 +126,41 @@ class SampleExchange:
         rows = list(self._new_rows())
         for first in range(0, len(rows), CHUNK):
             chunk = rows[first : first + CHUNK]
-            await self._kept.put_samples([row for _, row in chunk])
-            self._alike |= {(worker, row.part): row.at for worker, row in chunk}
+            await self._kept.put_samples(chunk)
+            self._alike |= {(row.worker, row.part): row.at for row in chunk}
 
-    def _new_rows(self) -> Iterator[tuple[Key, stores.SampleRow]]:
+    def _new_rows(self) -> Iterator[stores.SampleRow]:
         for worker in self._samples.workers():
-            found = self._cache.at(worker)
+            path = worker.path
+            sample, points = self._samples.newest(worker), self._samples.points(worker)
+            said = sample is not None and self._alike.get((path, CML)) != sample.at
+            told = bool(points) and self._alike.get((path, PROVIDER)) != points[-1].at
+            found = self._cache.at(worker) if said or told else None
             if found is None:
                 continue
             uid = found.metadata.uid
-            sample, points = self._samples.newest(worker), self._samples.points(worker)
-            if sample is not None and self._alike.get((worker, CML)) != sample.at:
-                yield worker, _row(worker, CML, sample.at, Measured(uid=uid, sample=sample))
-            if points and self._alike.get((worker, PROVIDER)) != points[-1].at:
-                told = Measured(uid=uid, points=tuple(points))
-                yield worker, _row(worker, PROVIDER, points[-1].at, told)
+            if said and sample is not None:
+                yield _row(path, CML, sample.at, Measured(uid=uid, sample=sample))
+            if told:
+                yield _row(path, PROVIDER, points[-1].at, Measured(uid=uid, points=tuple(points)))
 
     def _forget_the_gone(self) -> None:
         """Drop workers that are no more: only the leader is told of each of them.
 
         One that was never in the cache may be too new for it: a report of it came first.
         """
-        for worker in [each for each in self._living if self._cache.at(each) is None]:
+        here = self._cache.keys(Worker)
+        if here is self._living:  # nobody came or went
+            return
+        for worker in set(self._living).difference(here):
             self._samples.forget(worker)
-            self._living.discard(worker)
             for part in (CML, PROVIDER):
-                self._alike.pop((worker, part), None)
-        here = (each for each in self._samples.workers() if self._cache.at(each) is not None)
-        self._living.update(here)
+                self._alike.pop((worker.path, part), None)
+        self._living = here
 
 
-def _row(worker: Key, part: str, at: datetime, told: Measured) -> stores.SampleRow:
-    return stores.SampleRow(worker.path, part, at, str(msgspec.json.encode(told), "utf-8"))
+def _row(worker: str, part: str, at: datetime, told: Measured) -> stores.SampleRow:
+    return stores.SampleRow(worker, part, at, str(msgspec.json.encode(told), "utf-8"))
 
 
 def _decoded(data: str) -> Measured | None:

@@ -7,7 +7,7 @@ the edge by `expand`: demand up, supply down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import add, attrgetter
 from typing import Any
@@ -159,3 +159,20 @@ def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
             message = f"{name}: an amount is at most {MOST}"
             raise ValueError(message)
     return turned
+
+
+def blocks(raw: Any, path: str) -> list[tuple[str, ...]]:
+    """Return where in a raw object the blocks of amounts are that a dotted path means.
+
+    A step `*` stands for each key of a mapping. What is no mapping has no block.
+    """
+    found: list[tuple[tuple[str, ...], Any]] = [((), raw)]
+    for step in path.split("."):
+        found = [
+            ((*steps, key), inner[key])
+            for steps, inner in found
+            if isinstance(inner, Mapping)
+            for key in (inner if step == "*" else (step,))
+            if key in inner
+        ]
+    return [steps for steps, block in found if isinstance(block, Mapping)]

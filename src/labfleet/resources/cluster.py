@@ -120,14 +120,14 @@ class ClusterStatus(Record, frozen=True, kw_only=True):
     overload: How often its load was above a target; nothing was looked at before it is measured.
     seen: What its nodes have, and what others use; null while nobody has looked.
     mode: How it is decided on: `measured`, `safe` while its figures are unknown, `unmeasured` where it
-        names no source of metrics. A summary of its conditions.
+        names no source of metrics; null until it was first looked at. A summary of its conditions.
     observed_generation: Generation of the spec that this status is about.
     """
 
     conditions: tuple[Condition, ...] = ()
     overload: Overload = Overload()
     seen: ClusterSeen | None = None
-    mode: Mode = "unmeasured"
+    mode: Mode | None = None
     observed_generation: int = 0
 
 

@@ -70,6 +70,7 @@ class MetricsSource(Record, frozen=True, kw_only=True):
     matchers: PromQL label matchers that tell this cluster from others on one server.
     queries: PromQL that is asked instead of the built-in query, by figure.
     stale_seconds: A value that the source itself measured longer ago is not used.
+    window_seconds: Counters count by their rate over so long; at least four times what is between two scrapes.
     """
 
     name: Text
@@ -82,6 +83,7 @@ class MetricsSource(Record, frozen=True, kw_only=True):
     matchers: Annotated[str, msgspec.Meta(max_length=500)] = ""
     queries: dict[Figure, Query] = {}
     stale_seconds: Annotated[int, msgspec.Meta(ge=15, le=3600)] = 120
+    window_seconds: Annotated[int, msgspec.Meta(ge=10, le=3600)] = 120
 
 
 class WhenBlind(StrEnum):

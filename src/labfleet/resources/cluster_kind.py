@@ -32,7 +32,7 @@ _PAGE = Page(
     (
         PageColumn("Cluster", "name", wide=3),
         PageColumn("Running", "live"),
-        PageColumn("Mode", "text", "status.mode", "not read"),
+        PageColumn("Mode", "text", "status.mode", "not looked at yet"),
         PageColumn("CPU of target", "load", "cpuMilli", wide=3),
         PageColumn("Memory GiB of target", "load", "memoryMib", wide=3),
         PageColumn("About", "text", "spec.description", "", wide=5),
@@ -59,7 +59,7 @@ KIND = Kind(
         "OTHERS-CPU(m)=status.seen.others.cpuMilli*",
         "OTHERS-MEMORY(MiB)=status.seen.others.memoryMib*",
     ),
-    amounts=(("capacity", True),),
+    amounts=(("capacity", True), ("defaults.*.cost", False), ("defaults.*.each", False)),
     conditions=ClusterCondition,
     reasons=ClusterReason,
     loud=(

@@ -130,7 +130,7 @@ class Kind:
     fields (camelCase) that a PUT may leave out because only a verb changes them, `partial` those of
     which it may leave out parts, `asked` what a verb asked of this one object: its printed form
     applies without it, so that it may get another name. `amounts` lists (path, is_supply) of
-    Amounts blocks where friendly quantities are accepted. `filters` lists (name, path) by which a
+    Amounts blocks where friendly quantities are accepted, `*` for each key of a map. `filters` lists (name, path) by which a
     list can be filtered; an index is kept of each; `tags` is the path of the mapping by which
     `tag=KEY=VALUE` chooses. `creatable` False means: objects appear through a verb, never by POST.
     `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec

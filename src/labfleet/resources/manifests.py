@@ -217,10 +217,13 @@ class _Reader:
         raw, dropped = self._without_server_fields(value, kind)
         if kind.name == "Definition":
             raw = self._with_topology(raw)
+        friendly: frozenset[Path] = frozenset()
         for dotted, supply in kind.amounts:
-            raw = self._expanded(raw, ("spec", *dotted.split(".")), supply=supply)
+            blocks = amounts.blocks(raw, f"spec.{dotted}")
+            friendly |= {*blocks}
+            for block in blocks:
+                raw = self._expanded(raw, block, supply=supply)
         raw = dict(spellings.present(kind.name, raw))
-        friendly = frozenset(("spec", *dotted.split(".")) for dotted, _ in kind.amounts)
         self._unknown(raw, _type(kind.type), (), friendly)
         if self.problems:
             # msgspec would refuse the same keys again, with a worse message.

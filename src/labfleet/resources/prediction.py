@@ -49,8 +49,8 @@ class Forecast(Record, frozen=True, kw_only=True):
     duration those of all runs, each counted once.
     later: The same for a run that lives on, by age, the youngest first; of CPU, memory and network
     alone, and of a run that may still live.
-    runs: Names of the past runs that it was made from, at most five.
-    known: How many past runs of the family itself stand behind it.
+    runs: Names of the past runs that it was made from, at most five; a runner is shown its own alone.
+    known: How many past runs of the family itself stand behind it, whoever they are of.
     sentence: The evidence for people.
     """
 

@@ -29,6 +29,7 @@ SECTION = Section(
         PageColumn("Observed at", "time", wide=2),
         PageColumn("Run", "text", wide=3),
         PageColumn("Kind", "text", wide=2),
+        PageColumn("Source", "text", wide=2),
         PageColumn("End", "text", wide=2),
     ),
     "",
@@ -97,6 +98,7 @@ def _row(services: ServiceContext, kept: KeptRun) -> Row:
         values.instant(run.ended_at, services.clock.now()),
         Cell("text", Key("", run.namespace, run.name).label),
         Cell("text", run.kind.value),
+        Cell("text", run.source.value),
         Cell("text", _end(run)),
     )
     return Row(key=str(kept.place), cells=cells)

@@ -32,6 +32,8 @@ FRESH_S = 4.0
 after five seconds, nginx after a minute, and a request sent at that moment is lost."""
 READS = frozenset({"GET", "HEAD"})
 """Methods that may use any kept connection, and are sent again once when it was closed."""
+TAILS = 2
+"""Sets of headers whose lines are kept: a caller speaks with a token or without one."""
 UNSAFE = re.compile(r"[^\x21-\x7e]")
 UNSAFE_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 
@@ -57,8 +59,8 @@ class HttpTransport:
 
     __slots__ = (
         "_all", "_authority", "_base", "_below", "_bounds", "_busy", "_closed", "_first", "_head", "_host",
-        "_idle", "_judge", "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tail",
-        "_tail_of", "_tls", "_trust", "_waiting",
+        "_idle", "_judge", "_pin", "_port", "_prefix", "_secure", "_session", "_sweeper", "_tails",
+        "_tls", "_trust", "_waiting",
     )  # fmt: skip
 
     def __init__(
@@ -85,8 +87,7 @@ class HttpTransport:
         self._host, self._port, self._secure = "", 0, True
         self._prefix = ""
         self._head = ""
-        self._tail_of: Mapping[str, str] | None = None
-        self._tail = ""
+        self._tails: dict[int, tuple[Mapping[str, str], str]] = {}
         self._all: set[Connection] = set()
         self._idle: list[Connection] = []
         self._busy = 0
@@ -186,21 +187,29 @@ class HttpTransport:
     def _written(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> bytes:
-        """Return the request's head; headers that came last time are not written anew."""
+        """Return the request's head."""
         if not quoted(path):
             raise NotSent("broken", "the path is not quoted")
-        if headers is not self._tail_of:
-            if any(UNSAFE.search(k) or UNSAFE_VALUE.search(v) for k, v in headers.items()):
-                raise NotSent("broken", "a header cannot be sent")
-            tail = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            self._tail_of, self._tail = headers, self._head + tail
         size = ""
         if body is not None:
             size = f"Content-Length: {len(body)}\r\n"
         elif method in ("POST", "PUT", "PATCH"):
             size = "Content-Length: 0\r\n"
-        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._tail}{size}\r\n"
+        text = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._tail(headers)}{size}\r\n"
         return text.encode("latin-1")
+
+    def _tail(self, headers: Mapping[str, str]) -> str:
+        """Return the lines of the headers; those of the same object are not written anew."""
+        known = self._tails.get(id(headers))
+        if known is not None:
+            return known[1]
+        if any(UNSAFE.search(k) or UNSAFE_VALUE.search(v) for k, v in headers.items()):
+            raise NotSent("broken", "a header cannot be sent")
+        tail = self._head + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        if len(self._tails) == TAILS:
+            self._tails.clear()
+        self._tails[id(headers)] = (headers, tail)  # held, so that no other takes its id
+        return tail
 
     # --- waiting for a connection ------------------------------------------------------------
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from labfleet.resources.cluster_access import Figure, MetricsSource
 
-WINDOW = "2m"
-"""Over which rates are taken: four scrapes of the usual 30 s, so that one may be missing."""
+SCRAPES = 4
+"""A window of rates is so many scrapes long, so that one may be missing."""
+START = "container_start_time_seconds"
 MATCHERS = "$matchers"
 LABEL = "$label"
 _ODD = re.compile(r"[^a-zA-Z0-9_]")
@@ -86,9 +87,11 @@ def value_query(figure: Figure, source: MetricsSource, label: str) -> str:
         return own.replace(MATCHERS, source.matchers).replace(LABEL, label_name(label))
     series = SERIES[figure]
     chosen = _chosen(series, source)
-    each = f"rate({chosen}[{WINDOW}])" if series.counter else chosen
+    each = f"rate({chosen}[{source.window_seconds}s])" if series.counter else chosen
     if figure not in OF_RUNS:
         return f"sum by (node, instance) ({each})"
+    if series.counter:
+        each = f"{_young(figure, source)} or on (namespace, pod, container) {each}"
     return _joined(f"sum by (namespace, pod) ({each})", source, label, "sum")
 
 
@@ -100,6 +103,23 @@ def age_query(figure: Figure, source: MetricsSource, label: str) -> str | None:
     if figure not in OF_RUNS:
         return f"min by (node, instance) ({stamps})"
     return _joined(f"min by (namespace, pod) ({stamps})", source, label, "min")
+
+
+def _young(figure: Figure, source: MetricsSource) -> str:
+    """Return the mean since their start of containers that began within the window.
+
+    A rate over the whole window would tell less than they take. What one has counted since its start is the
+    counter itself; the network's may be the node's own, which began long before, so that of it only
+    what it grew by counts. Of a container younger than one scrape the mean over a scrape counts: what
+    it takes in its first moments is no use that lasts. What the name's last container took before
+    does not count any more.
+    """
+    series, window = SERIES[figure], source.window_seconds
+    chosen = _chosen(series, source)
+    began = f"{START}{{{_with(series.only, source)}}}"
+    age = f"(timestamp({chosen}) - ignoring (cpu, interface) group_left () {began})"
+    counted = chosen if series.name == _CPU[0] else f"increase({chosen}[{window}s])"
+    return f"{counted} / clamp_min({age} < {window}, {window / SCRAPES:g})"
 
 
 def _chosen(series: Series, source: MetricsSource) -> str:

@@ -13,10 +13,10 @@ import msgspec
 
 from labfleet.api.compatible.compat_routes import SeedRecord
 from labfleet.api.core.route import SMALL, Key, Routes
+from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.decisions.admission.targets import NEVER_FITS
 from labfleet.kernel import errors
 from labfleet.resources.amounts import DIMENSIONS
-from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.queue import DEFAULT_QUEUE
 from labfleet.resources.simulation import Simulation, SimulationPhase
 from labfleet.service.core import intake
@@ -81,9 +81,10 @@ class RunReply(SeedRecord, frozen=True, kw_only=True):
     record: Name of the Simulation that keeps the decision, also when denied.
     expires_at: When the approval ends by itself; null when nothing is approved.
     take_up_by: By when an approval has to be taken up by a heartbeat; null when it need not be.
-    position: Its place in its queue, 1 for the next one; null when it does not wait, or
-    came too recently for that to be known.
-    start_range: Between when and when it starts, and how sure that is; null when nobody can tell.
+    position: Its place in its queue, 1 for the next one; null when it does not wait, or that is not
+    known yet.
+    start_range: Between when and when it starts, and how sure that is; null when nobody can tell,
+    or not yet.
     """
 
     decision: str
@@ -155,32 +156,31 @@ def routes(services: ServiceContext) -> Routes:
         "/request_run", "May this simulation start?",
         needs=("admit", "Simulation"), prepare=_with_params, limit=RUN_BYTES, direct=True,
     )  # fmt: skip
-    async def request_run(who: Caller, sent: RunBody, idempotency_key: Key = None) -> RunReply:
-        """Decide whether a simulation may start, and reserve what it needs if it may."""
+    async def request_run(
+        who: Caller, sent: RunBody, idempotency_key: Key = None, namespace: Namespace = "default"
+    ) -> RunReply:
+        """Decide whether a simulation may start, and reserve what it needs if it may.
+
+        Cluster, queue and record are of one namespace; in the body that word is a parameter.
+        """
         if idempotency_key is not None and sent.key not in {None, idempotency_key}:
             raise intake.invalid(("key", "differs from the header Idempotency-Key; keep one"))
-        made = await admission.request_run(
-            services,
-            who,
-            _spec_body(sent),
-            namespace=DEFAULT_NAMESPACE,
-            key=idempotency_key or sent.key,
-        )
-        found = None
-        if made.status.phase is SimulationPhase.QUEUED:
-            await services.reached(made.revision)
-            found = await outlook.of(services, made)
-        return run_reply(made, found)
+        body, key = _spec_body(sent), idempotency_key or sent.key
+        try:
+            made = await admission.request_run(services, who, body, namespace=namespace, key=key)
+        except errors.Invalid as problem:
+            raise _as_sent(problem) from None
+        return run_reply(made, await _outlook(services, made))
 
     @made.post(
         "/simulation_heartbeat", "This simulation lives",
         needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
-    async def simulation_heartbeat(who: Caller, sent: HeartbeatBody) -> HeartbeatReply:
+    async def simulation_heartbeat(
+        who: Caller, sent: HeartbeatBody, namespace: Namespace = "default"
+    ) -> HeartbeatReply:
         """Take an approval up, and keep the run's lease; owed by callers that sent ttl_seconds."""
-        found = await admission.simulation_heartbeat(
-            services, who, sent.simulation_id, DEFAULT_NAMESPACE
-        )
+        found = await admission.simulation_heartbeat(services, who, sent.simulation_id, namespace)
         held = found.status.reservation
         return HeartbeatReply(
             simulation_id=found.name,
@@ -193,13 +193,15 @@ def routes(services: ServiceContext) -> Routes:
         "/simulation_complete", "This simulation ended",
         needs=("admit", "Simulation"), refuses=(errors.Gone,), direct=True,
     )  # fmt: skip
-    async def simulation_complete(who: Caller, sent: CompleteBody) -> CompleteReply:
+    async def simulation_complete(
+        who: Caller, sent: CompleteBody, namespace: Namespace = "default"
+    ) -> CompleteReply:
         """Give back what an approved simulation holds; to repeat it changes nothing."""
         ended = await admission.simulation_complete(
             services,
             who,
             sent.simulation_id,
-            DEFAULT_NAMESPACE,
+            namespace,
             status=sent.status,
             observed=sent.observed,
         )
@@ -208,11 +210,30 @@ def routes(services: ServiceContext) -> Routes:
     return made
 
 
+async def _outlook(services: ServiceContext, made: Simulation) -> outlook.Outlook | None:
+    """Return when a stored request starts; None where that is not known now.
+
+    Its caller is answered all the same: the request waits, and a refusal would say it does not.
+    """
+    if made.status.phase is not SimulationPhase.QUEUED:
+        return None
+    try:
+        await services.reached(made.revision)
+        return await outlook.of(services, made)
+    except errors.Temporary:
+        return None
+
+
 def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunReply:
     """Return upstream 004's answer for a recorded decision."""
-    decision = made.status.decision
+    decision, phase = made.status.decision, made.status.phase
     outcome = "waiting" if decision is None else decision.outcome
     reasons: tuple[str, ...] = ()
+    message = "" if decision is None else decision.message
+    if decision is None and phase is not SimulationPhase.QUEUED:
+        # Ended before anybody decided: it may not start, and asking under its key does not help.
+        outcome, reasons = "denied", (phase.title(),)
+        message = made.status.note or f"it is {phase.lower()}: nobody had decided"
     if decision is not None:
         reasons = decision.candidates[0].reasons if decision.candidates else ()
         # What never fits says so first: asking again does not help.
@@ -223,7 +244,7 @@ def run_reply(made: Simulation, waits: outlook.Outlook | None = None) -> RunRepl
         decision={"waiting": "queued"}.get(outcome, outcome),
         simulation_id=None if outcome == "denied" else made.name,
         reasons=reasons,
-        message="" if decision is None else decision.message,
+        message=message,
         evidence=made.status.evidence,
         predicted={}
         if decision is None
@@ -253,6 +274,15 @@ def _spec_body(sent: RunBody) -> dict[str, Any]:
         "ttlSeconds": sent.ttl_seconds,
     }
     return {name: value for name, value in given.items() if value not in (None, msgspec.UNSET)}
+
+
+def _as_sent(problem: errors.Invalid) -> errors.Invalid:
+    """Return the problem with the keys as they were sent, which stand in a spec otherwise."""
+    found = []
+    for where, what in problem.problems:
+        key, dot, rest = where.removeprefix("spec.").partition(".")
+        found.append((_OTHER_SPELLING.get(key, key) + dot + rest, what))
+    return intake.invalid(*found, reason=problem.reason) if found else problem
 
 
 def _with_params(sent: Any) -> Any:

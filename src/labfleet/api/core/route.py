@@ -92,7 +92,8 @@ class Route:
     without. `prepare` turns a decoded body into the one that `body` describes. `limit` is the
     largest body in bytes, `values` the most that one may hold. `also` are other statuses of the same
     reply, `refuses` the errors beyond those that follow from the rest (`refusals.statuses`).
-    `direct` answers without the framework (`direct`): a JSON reply, no parameters but headers.
+    `direct` answers without the framework (`direct`) what has no query: a JSON reply, no parameters
+    but headers and a query that may be left out.
     """
 
     method: str

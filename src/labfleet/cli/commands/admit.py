@@ -22,7 +22,6 @@ from labfleet.cli.kit.call import Call, connected
 from labfleet.cli.kit.interruptions import Interrupted, Interruptions, named
 from labfleet.cli.kit.lease import Lease
 from labfleet.cli.kit.processes import Child
-from labfleet.resources.meta import DEFAULT_NAMESPACE
 
 ID = "{id}"
 ID_VARIABLE = "LABFLEET_SIMULATION_ID"
@@ -80,9 +79,6 @@ def admit(call: Call, *, command: tuple[str, ...], key: str | None, timeout: str
     at once, 6 may not ask, 7 not admitted, 8 waited too long, 9 no answer from the server,
     126 cannot be started, 127 no such program, 130 or 143 interrupted.
     """
-    if call.settings.namespace != DEFAULT_NAMESPACE:
-        hint = "Leave -n out, or unset the context's namespace for this command."
-        raise exits.usage("runs ask in namespace default alone", hint)
     body = run_requests.body(asked)
     stay = _Stay(
         hold=None if hold is None else calls.seconds(hold, "--hold"),
@@ -93,7 +89,7 @@ def admit(call: Call, *, command: tuple[str, ...], key: str | None, timeout: str
     waits = calls.seconds(timeout, "--timeout")
     _program(call, command[0], exits.NO_PROGRAM)
     call.api.seconds = gate.PATIENCE
-    door = gate.Gate(call.api, call.out.note)
+    door = gate.Gate(call.api, call.out.note, call.settings.namespace)
     with Interruptions() as signals:
         approved = None
         try:

@@ -184,7 +184,8 @@ def _cancel_runs(call: Call, names: list[str], *, yes: bool, dry_run: str | None
             continue
         call.confirm(f"Cancelling {target} frees what it holds; it may still run.", yes=yes)
         body = {"simulation_id": target.name, "status": "cancelled"}
-        answers.append(call.api.post("/simulation_complete", body))
+        space = targets.space(call, target)
+        answers.append(call.api.post("/simulation_complete", body, namespace=space))
         if not call.out.structured:
             output.say(target.name if call.out.quiet else f"{target} cancelled")
     if call.out.structured and answers:

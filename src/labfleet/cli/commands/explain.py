@@ -56,6 +56,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("Looked at", _looked_at(decision))
         lines += _line("Rule", _rule(decision))
     lines += _predicted(answer)
+    lines += _line("Load now", _load(answer.get("load")))
+    lines += _line("Asked again", answer.get("again"))
     lines += [
         line
         for each in answer.get("conditions") or ()
@@ -92,7 +94,7 @@ def summary(call: Call, decision: dict[str, Any], *, known: str = "") -> str:
     if decision.get("at"):
         said += f", {human_units.when(decision['at'], call.now())}"
     message = str(decision.get("message") or "")
-    return f"{said}: {message}" if message and message != known else said
+    return f"{said}: {message}" if message and message not in known else said
 
 
 def _needs(requested: dict[str, Any]) -> str:
@@ -115,8 +117,8 @@ def _rule(decision: dict[str, Any]) -> str:
     rule, risk, most = (decision.get(each) for each in ("rule", "risk", "epsilon"))
     if not rule or not isinstance(risk, int | float):
         return str(rule or "")
-    allowed = f", at most {most:.2%}" if isinstance(most, int | float) else ""
-    return f"{rule}: the load exceeds a target with {risk:.2%}{allowed}"
+    allowed = f", at most {most:.2%} allowed" if isinstance(most, int | float) else ""
+    return f"{rule}: above a target with probability {risk:.2%}{allowed}"
 
 
 def _predicted(answer: dict[str, Any]) -> list[str]:
@@ -128,9 +130,31 @@ def _predicted(answer: dict[str, Any]) -> list[str]:
         after = forecasts[at + 1] if at + 1 < len(forecasts) else {}
         if each.get("sentence") != after.get("sentence"):
             lines += _line("Evidence", each.get("sentence"))
-    known = {each.get("sentence") for each in forecasts}
-    more = (each for each in answer.get("evidence") or () if each not in known)
+    # The same sentence stands in the evidence with its resource's name before it.
+    known = {str(each.get("sentence")) for each in forecasts}
+    more = (
+        each
+        for each in answer.get("evidence") or ()
+        if each not in known and str(each).partition(": ")[2] not in known
+    )
     return [*lines, *(line for each in more for line in _line("Evidence", each))]
+
+
+def _load(load: Any) -> str:
+    """Return what the cluster holds beside how far it may be filled, in each dimension."""
+    if not isinstance(load, dict):
+        return ""
+    held, others, target = (load.get(each) or {} for each in ("held", "others", "target"))
+    said = ", ".join(
+        f"{human_units.amount(name, (held.get(name) or 0) + (others.get(name) or 0))} of"
+        f" {human_units.amount(name, most)}"
+        for name, most in target.items()
+        if most
+    )
+    beside = " and pods of no run" if any(others.values()) else ""
+    return (
+        f"{said}, by the bounds of {human_units.count(int(load.get('runs') or 0), 'run')}{beside}"
+    )
 
 
 def _forecast(each: dict[str, Any]) -> str:

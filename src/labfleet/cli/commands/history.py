@@ -23,7 +23,9 @@ AT_ONCE = 256
 """Runs of one request, which the server keeps whole or not at all."""
 LOT_BYTES = 2**20
 SHOWN_PROBLEMS = 20
-TITLES = ["ENDED", "KIND", "FAMILY", "NAME", "NODES", "DURATION", "CPU", "MEMORY(MiB)", "CUT OFF"]
+TITLES = [
+    "ENDED", "KIND", "FAMILY", "NAME", "NODES", "DURATION", "CPU", "MEMORY(MiB)", "SOURCE", "CUT OFF",
+]  # fmt: skip
 
 _kind = click.option("--kind", type=click.Choice([each.value for each in RunKind], case_sensitive=False),
                      help="Only runs of this kind.")  # fmt: skip
@@ -44,7 +46,8 @@ def history(
 ) -> int:
     """Show the newest past runs: how long they took and the most that they used.
 
-    A dash is a figure that nobody measured. Runs are kept longer than the objects that ran.
+    A dash is a figure that nobody measured. SOURCE says by whose word the figures are: measured by
+    Labfleet, reported by the run's caller, or imported. Runs are kept longer than the objects that ran.
     """
     if click.get_current_context().invoked_subcommand is not None:
         return exits.OK
@@ -189,5 +192,6 @@ def _row(call: Call, run: Run) -> list[str]:
         call.out.span(run.duration_seconds),
         output.NOTHING if cpu is None else f"{cpu / 1000:.2f}",
         output.NOTHING if memory is None else f"{memory:.0f}",
+        run.source.value,
         human_units.printable(run.censored) or output.NOTHING,
     ]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from labfleet.cli.kit import client, exits, human_units, paths
 from labfleet.kernel import backoff
-from labfleet.resources.meta import DEFAULT_NAMESPACE
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 from labfleet.resources.simulation import HOLDING, SimulationPhase
 
 T = TypeVar("T")
@@ -38,12 +38,18 @@ OVER = frozenset({"NotApproved", "NotFound"})
 class Denied(exits.Failure):
     """The server said no; `reasons` are its words, `record` names the simulation that keeps them."""
 
-    def __init__(self, message: str, reasons: tuple[str, ...], record: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        reasons: tuple[str, ...],
+        record: str,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
         said = f" ({', '.join(reasons)})" if reasons else ""
         super().__init__(
             exits.REFUSED,
             human_units.printable(f"not admitted: {message}{said}"),
-            hint=f"What would let it in: labfleet explain simulation/{record}.",
+            hint=f"What would let it in: {_explain(record, namespace)}.",
             reason="NotAdmitted",
             problem={"reasons": list(reasons), "record": record},
         )
@@ -62,13 +68,22 @@ class Approved:
 
 @dataclass
 class Gate:
-    """One server's gate; `say` takes sentences about what is going on."""
+    """One server's gate; `say` takes sentences about what is going on.
+
+    Runs are asked for in `namespace`, which holds their cluster and their queue.
+    """
 
     api: client.Client
     say: Callable[[str], None]
+    namespace: str = DEFAULT_NAMESPACE
 
     def __post_init__(self) -> None:
         self._quick = replace(self.api, seconds=QUICK, attempts=1, keep=False, heard=None)
+
+    @property
+    def _query(self) -> dict[str, str]:
+        """Return what names the namespace; nothing for the one that is meant without."""
+        return {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
 
     def enter(
         self, body: dict[str, Any], *, key: str | None = None, seconds: float = 3600.0
@@ -82,7 +97,7 @@ class Gate:
         record = str(reply.get("record") or reply.get("simulation_id") or "")
         message = str(reply.get("message") or "")
         if reply.get("decision") == "denied":
-            raise Denied(message, _words(reply.get("reasons")), record)
+            raise Denied(message, _words(reply.get("reasons")), record, self.namespace)
         try:
             if reply.get("decision") == "queued":
                 self._queued(record, message, reply.get("position"), seconds)
@@ -94,7 +109,7 @@ class Gate:
 
     def beat(self, name: str) -> None:
         """Report once that a run lives; Failure with a reason of OVER when it holds nothing."""
-        self._quick.post("/simulation_heartbeat", {"simulation_id": name})
+        self._quick.post("/simulation_heartbeat", {"simulation_id": name}, **self._query)
 
     def end(
         self,
@@ -109,7 +124,7 @@ class Gate:
         if observed:
             body["observed"] = observed
         reply = self._retried(
-            lambda: self._quick.post("/simulation_complete", body),
+            lambda: self._quick.post("/simulation_complete", body, **self._query),
             seconds,
             f"the end of {name} is reported again.",
         )
@@ -119,7 +134,8 @@ class Gate:
 
     def _asked(self, body: dict[str, Any], key: str) -> dict[str, Any]:
         def ask() -> Any:
-            return self.api.call("POST", "/request_run", body=body, key=key).body
+            asked = self.api.call("POST", "/request_run", query=self._query, body=body, key=key)
+            return asked.body
 
         # No answer at all has been tried often enough by the client; busy and undecided pass.
         reply = self._retried(ask, ASK_SECONDS, "asking again.", only=frozenset({429, 503}))
@@ -150,7 +166,7 @@ class Gate:
                 self._tell(f"{name} is approved after {waited}")
                 return
             if phase != SimulationPhase.QUEUED:
-                raise _not_queued(name, phase, found)
+                raise _not_queued(name, phase, found, self.namespace)
             if said != message or now - told_at >= STILL:
                 self._tell(f"{name} still waits ({human_units.span(now - began)}): {said}")
                 message, told_at = said, now
@@ -160,7 +176,7 @@ class Gate:
     def _seen(self, name: str, held: int, seconds: float) -> Any:
         path = f"/api/v1/simulations/{client.part(name)}"
         return self._retried(
-            lambda: self.api.get(path, namespace=DEFAULT_NAMESPACE, wait=held),
+            lambda: self.api.get(path, namespace=self.namespace, wait=held),
             seconds,
             "still waiting.",
         )
@@ -171,7 +187,7 @@ class Gate:
         except exits.Failure as failure:
             if failure.reason not in OVER:
                 raise
-            hint = f"See labfleet explain simulation/{name}; ask again under another --key."
+            hint = f"See {_explain(name, self.namespace)}; ask again under another --key."
             cause = f"the approval is over before it was taken up: {failure.cause}"
             raise exits.Failure(exits.UNMET, cause, hint=hint, reason=failure.reason) from None
 
@@ -215,17 +231,22 @@ class Gate:
 _DECISIONS = frozenset({"approved", "denied", "queued"})
 
 
-def _not_queued(name: str, phase: str, found: Any) -> exits.Failure:
+def _explain(name: str, namespace: str) -> str:
+    """Return the command that explains a run."""
+    return f"labfleet explain simulation/{Key('', namespace, name).argument}"
+
+
+def _not_queued(name: str, phase: str, found: Any, namespace: str) -> exits.Failure:
     """Return the failure for a run that left the queue without an approval."""
     if phase == SimulationPhase.DENIED:
         decision = paths.simple(found, "status.decision") or {}
         candidates = decision.get("candidates") or [{}]
         reasons = _words(candidates[0].get("reasons")) or _words([decision.get("reason")])
-        return Denied(str(decision.get("message") or ""), reasons, name)
+        return Denied(str(decision.get("message") or ""), reasons, name, namespace)
     note = str(paths.simple(found, "status.note") or "")
     cause = f"{name} is {phase or 'gone'} and waits no longer" + (f": {note}" if note else "")
     return exits.Failure(
-        exits.UNMET, human_units.printable(cause), hint=f"See labfleet explain simulation/{name}."
+        exits.UNMET, human_units.printable(cause), hint=f"See {_explain(name, namespace)}."
     )
 
 

@@ -33,12 +33,13 @@ from labfleet.decisions.lifecycle.worker.phases import WATCHED
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
 from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
-from labfleet.kernel.clock import format_instant
+from labfleet.kernel.clock import Clock, format_instant
 from labfleet.resources import conditions, providers, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.meta import Key
 from labfleet.resources.providers.trouble import Trouble
+from labfleet.resources.session import Session
 from labfleet.resources.telemetry import Licensing, SystemStats
 from labfleet.resources.worker import CmlStatus, LicenceStatus, Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
@@ -78,21 +79,22 @@ class WorkerObserver:
         `call` is what is known of its open call. While that runs, and when its answer alone
         decides the next step, nothing else is asked.
         """
+        settings, key = self.context.settings.now(), worker.key
+        poll = float(settings.monitoring.poll_interval_seconds)
         if call is not None and _enough(worker, call):
-            poll = float(self.context.settings.now().monitoring.poll_interval_seconds)
             return WorkerObservation(call=call, poll=poll, provider=self._called(worker, call))
-        settings = self.context.settings.now()
+        here = self.context.cache.by(indices.SESSIONS_HERE, key.path)
         seen = WorkerObservation(
             call=call,
-            points=tuple(self.context.samples.points(worker.key)),
+            points=tuple(self.context.samples.points(key)),
             thresholds=settings.thresholds,
-            poll=float(settings.monitoring.poll_interval_seconds),
+            poll=poll,
             paused=self.context.settings.paused(refs.pool_of(worker)) is not None,
-            sessions=live_sessions(self.context, worker),
+            sessions=live_sessions(here),
             has_token=_has_token(worker),
             wanted_nodes=_wanted_nodes(worker),
             watched_since=self.context.since,
-            booked=_booked(self.context, worker),
+            booked=_booked(here, self.context.clock),
         )
         machine = worker.spec.machine
         if machine is None:
@@ -103,9 +105,11 @@ class WorkerObserver:
             return seen
         # An error of the provider says nothing of the server, which is asked separately.
         seen = replace(seen, trouble="")
-        since, clock = self._silent_since(worker, seen), self.context.clock
+        clock = self.context.clock
+        begun = clock.now()
+        since = self._silent_since(worker, seen, begun)
         try:
-            async with asyncio.timeout(_patience(worker, seen, clock.now() - since, clock.rate)):
+            async with asyncio.timeout(_patience(worker, seen, begun - since, clock.rate)):
                 seen = await self._server(worker, machine, shown, seen)
         except TimeoutError:
             cml = msgspec.structs.replace(worker.status.cml, ready=False, stage="unreachable")
@@ -115,14 +119,14 @@ class WorkerObserver:
             return seen
         return replace(seen, server_silent=(clock.now() - since).total_seconds())
 
-    def _silent_since(self, worker: Worker, seen: WorkerObservation) -> datetime:
-        """Return from when on the server is silent if the look that begins now fails too.
+    def _silent_since(self, worker: Worker, seen: WorkerObservation, begun: datetime) -> datetime:
+        """Return from when on the server is silent if the look that has begun fails too.
 
         From its last answer; the pause before the first look that failed counts one interval at
         most, because in a longer one nobody asked.
         """
         check = conditions.find(worker.status.conditions, WorkerCondition.HEALTH_CHECK_PASSED)
-        failing = self.context.clock.now()
+        failing = begun
         if check is not None and check.status != "True":
             failing = check.last_transition_time
         newest = self.context.samples.newest(worker.key)
@@ -375,25 +379,18 @@ def _wanted_nodes(worker: Worker) -> int | None:
     return machine.cml.max_nodes_licensed
 
 
-def _booked(context: Context, worker: Worker) -> Amounts:
-    """Return the most that is reserved on the worker at any instant from now on."""
-    held = [
-        session.status.reservation
-        for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
-        if session.status.reservation is not None
-    ]
+def _booked(here: Sequence[Session], clock: Clock) -> Amounts:
+    """Return the most that these sessions reserve at any instant from now on."""
+    held = [each.status.reservation for each in here if each.status.reservation is not None]
     if not held:
         return ledger.NOTHING
-    now = context.clock.now()
+    now = clock.now()
     return ledger.peak(ledger.settled(held, now), now, None)
 
 
-def live_sessions(context: Context, worker: Worker) -> int:
-    """Count the sessions that hold something on this worker."""
-    return sum(
-        session.status.phase in session_phases.BOUND
-        for session in context.cache.by(indices.SESSIONS_HERE, worker.key.path)
-    )
+def live_sessions(here: Sequence[Session]) -> int:
+    """Count the sessions of a worker that hold something on it."""
+    return sum(each.status.phase in session_phases.BOUND for each in here)
 
 
 def licence_status(found: Licensing) -> LicenceStatus:
@@ -415,7 +412,7 @@ def _older_twin(context: Context, worker: Worker, product_uuid: str | None) -> s
         return None
     for other in context.cache.by(indices.WORKERS_OF_PRODUCT, product_uuid):
         gone = other.status.phase is P.TERMINATED or other.status.machine.state == "gone"
-        if other.key == worker.key or gone:
+        if other.metadata.uid == worker.metadata.uid or gone:
             continue
         if _age(other) < _age(worker):
             return other.key.label

@@ -60,7 +60,7 @@ class WorkerController:
             if worker is None:
                 await self._forget(key)
                 return Done()
-            result = await self._step(worker)
+            result = await self._step(key, worker)
             if result is not None:
                 return result
         return Again(0.0)
@@ -72,12 +72,12 @@ class WorkerController:
         self.context.samples.forget(key)
         await self._samples.drop_samples([key.path])  # its series are swept: they go by uid
 
-    async def _step(self, worker: Worker) -> Done | Again | None:
+    async def _step(self, key: Key, worker: Worker) -> Done | Again | None:
         """Observe, decide, record and perhaps call; None when a call was made."""
         machine, before = worker.spec.machine, worker.status.effect
         seen = await self._look.at(worker, await self._calls.known(worker, machine))
         # Taken after the look, which takes a while: nothing comes between it and the guard.
-        finding = self._idle.take(worker.key)
+        finding = self._idle.take(key)
         step = lifecycle.decide(worker, replace(seen, idle=finding), self.context.clock.now())
         effect = wait = None
         if step.action is not None and machine is not None:
@@ -86,7 +86,7 @@ class WorkerController:
                 wait = self.context.compute.turn(step.action, region, name)
             effect = None if wait else self._calls.intent(worker, step, seen)
         stored = await self._judged(worker, step, finding, effect)
-        self._calls.recorded(worker.key, before)
+        self._calls.recorded(key, before)
         if effect is not None and machine is not None:
             await self._calls.make(stored, machine, effect)
             return None

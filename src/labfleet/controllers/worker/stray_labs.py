@@ -64,16 +64,17 @@ class StrayLabs:
         """
         if phases.observed(worker):
             return None
+        key = worker.key
         labs: dict[str, list[NodeState]] = defaultdict(list)
         for node in nodes:
             labs[node.lab_id].append(node)
-        for session in self._context.cache.by(indices.SESSIONS_HERE, worker.key.path):
+        for session in self._context.cache.by(indices.SESSIONS_HERE, key.path):
             if session.status.lab is not None and session.status.lab.id is not None:
                 labs.pop(session.status.lab.id, None)
         if not labs:
-            self._known.pop(worker.key, None)
+            self._known.pop(key, None)
             return ()
-        known = self._known.setdefault(worker.key, _Known())
+        known = self._known.setdefault(key, _Known())
         for lab in worker.status.stray_labs.labs:  # found by an earlier process, perhaps
             known.markers.setdefault(lab.id, (lab.uid, -ANEW_SECONDS))
         known.markers = {each: read for each, read in known.markers.items() if each in labs}

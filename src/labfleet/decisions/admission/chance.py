@@ -23,7 +23,11 @@ from labfleet.resources.decision import Decision, Rule, Verdict
 EPSILON = 0.002
 """How large the chance of exceeding a target may be, unless a cluster says otherwise."""
 
+_NETWORK = "network_kbps"
 _PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
+_ALL = tuple(range(len(DIMENSIONS)))
+_PLAIN = tuple(place for place in _ALL if place not in _PLACES)
+"""Places of the dimensions that are summed plainly by every rule."""
 _WORDS = {
     "cpu_milli": "Cpu", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
     "labs": "Labs", "ports": "Ports", "network_kbps": "Network",
@@ -33,6 +37,18 @@ _KINDS = {
     Rule.BOUNDS: "upper bound",
     Rule.DECLARED: "declared",
 }
+
+
+def together(beside: Draws, drawn: Draws, target: Amounts) -> Draws:
+    """Return the outcomes of a load with a run.
+
+    Of a network of which nobody states what the cluster has, only what the run itself asks for
+    counts: what is measured of all others is too much of nothing.
+    """
+    total = beside + drawn
+    if not getattr(target, _NETWORK):
+        total[TARGETED.index(_NETWORK)] = drawn[TARGETED.index(_NETWORK)]
+    return total
 
 
 def risk(total: Draws, target: Amounts) -> float:
@@ -70,7 +86,7 @@ def admit(
     short = _short(vector(cost), load.held(declared=rule is Rule.DECLARED), target, rule)
     chance = None
     if rule is Rule.CHANCE:
-        total = load.drawn + drawn
+        total = together(load.drawn, drawn, target)
         chance = risk(total, target)
         if chance > epsilon:
             short = (*_lacking(total, cost, target, epsilon), *short)
@@ -131,13 +147,14 @@ def _limits(target: Amounts) -> Draws:
 def _short(cost: Vector, held: Vector, target: Amounts, rule: Rule) -> tuple[Shortage, ...]:
     """Return where the plain sum exceeds the target; the chance rule draws the rest."""
     found = []
-    for name, want, have, most in zip(DIMENSIONS, cost, held, vector(target), strict=True):
-        drawn = name in TARGETED
-        if drawn and rule is Rule.CHANCE:
-            continue
-        # The rule is about the sum: above a target even a cost of 0 is denied.
-        if want + have > most and (want or drawn):
-            found.append(Shortage(dimension=name, wanted=want, free=most - have))
+    limits = vector(target)
+    for place in _PLAIN if rule is Rule.CHANCE else _ALL:
+        want, have, most = cost[place], held[place], limits[place]
+        # The rule is about the sum: above a target even a cost of 0 is denied. A network that
+        # nobody states has none.
+        known = place in _PLACES and (most or DIMENSIONS[place] != _NETWORK)
+        if want + have > most and (want or known):
+            found.append(Shortage(dimension=DIMENSIONS[place], wanted=want, free=most - have))
     return tuple(found)
 
 

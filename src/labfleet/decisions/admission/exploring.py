@@ -12,7 +12,7 @@ import msgspec
 from labfleet.decisions.admission.draws import TARGETED
 from labfleet.resources.prediction import Prediction
 
-LIVING_FOR_EACH_KNOWN = 2
+LIVING_FOR_EACH_KNOWN = 3
 """So many runs of a family may live for each that has ended before its draws are doubted."""
 
 

@@ -93,6 +93,42 @@ def judged(
     return msgspec.structs.replace(prediction, forecasts=left)
 
 
+def within(prediction: Prediction, target: Amounts) -> Prediction:
+    """Return the prediction of a little known run with no amount above the whole target.
+
+    Where the most likely peak fits. After one run of a family the bound of the next is several
+    times what it used; above the target it would forbid all further ones, of which nothing would
+    be learned, for ever. So such a run may start alone.
+    """
+    forecasts = []
+    for each in prediction.forecasts:
+        most = getattr(target, each.resource) if each.resource in TARGETED else 0
+        highest = max(each.bound, each.spread[-1] if each.spread else 0.0)
+        if each.known >= ENOUGH or not each.expected <= most < highest:
+            forecasts.append(each)
+            continue
+        said = "; so few are known that it counts for no more than the cluster may be filled to."
+        forecasts.append(
+            msgspec.structs.replace(
+                each,
+                bound=min(each.bound, float(most)),
+                spread=_capped(each.spread, most),
+                later=tuple(
+                    msgspec.structs.replace(one, spread=_capped(one.spread, most))
+                    for one in each.later
+                ),
+                sentence=each.sentence.rstrip(".") + said if each.sentence else "",
+            )
+        )
+    if all(new is old for new, old in zip(forecasts, prediction.forecasts, strict=True)):
+        return prediction
+    return msgspec.structs.replace(prediction, forecasts=tuple(forecasts))
+
+
+def _capped(spread: tuple[float, ...], most: float) -> tuple[float, ...]:
+    return tuple([min(amount, float(most)) for amount in spread])
+
+
 def default_of(
     cluster: ClusterSpec, family: str, parameters: Mapping[str, Parameter]
 ) -> tuple[Amounts, str]:

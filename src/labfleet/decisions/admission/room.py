@@ -57,7 +57,7 @@ class LoadRoom:
         return chance.fits(
             asks.cost,
             self._held,
-            self._drawn + asks.drawn,
+            chance.together(self._drawn, asks.drawn, self._target),
             target=self._target,
             rule=self._rule,
             epsilon=self._epsilon,

@@ -2,18 +2,22 @@
 
 Pure and not thread-safe. Its state is a function of the rows it was fed with, in their order, and
 asking changes nothing, so a learner rebuilt from the same rows answers the same, byte for byte.
-What it keeps is bounded: some hundred runs a family, some thousand families.
+What it keeps is bounded: some hundred runs a family, some thousand families. A family that made
+room, or ran before the learner's first row, is not forgotten: `unread` names it and `adopt` takes it
+in again, learned apart from its own last rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 from labfleet.decisions.prediction.forecasts import (
     Case,
     Foreseen,
+    Known,
+    foreseen,
     limit,
     of_family,
     of_kind,
@@ -22,12 +26,14 @@ from labfleet.decisions.prediction.forecasts import (
 from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
 from labfleet.decisions.prediction.series import SHIFT, Series
-from labfleet.decisions.prediction.window import Floats, Query, Window
+from labfleet.decisions.prediction.window import KEPT, Floats, Query, Window
 from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
 from labfleet.resources.prediction import Achieved, Forecast, Prediction, Recommendation
 
 FAMILIES = 1000
-"""Families kept; the one that learned longest ago makes room for a new one."""
+"""Families kept; the one that learned or was read longest ago makes room for a new one."""
+SURE = 4 * FAMILIES
+"""Families of which it is kept that nothing of them is missing; of further ones it is looked up."""
 MEMORY_BUMP = 1.2
 """A run that was killed for want of memory needed at least this many times what it had."""
 CENSORED_AT = STATED.index(0.95)
@@ -54,6 +60,28 @@ class Family:
         return found if found is not None and found.count else None
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a run is of which somebody asks what it will need; see `Learner.predict`.
+
+    kind: What runs.
+    namespace: Where it runs.
+    family: Which runs it is like.
+    parameters: What makes it what it is.
+    declared: By resource what the caller or the cluster declares, in base units.
+    coverage: Share of runs that shall stay within the bound, from 0.5 to 0.999.
+    owner: Whose run it is.
+    """
+
+    kind: RunKind
+    namespace: str
+    family: str
+    parameters: Mapping[str, Parameter]
+    declared: Mapping[str, float]
+    coverage: float = 0.95
+    owner: str = ""
+
+
 @dataclass(slots=True)
 class _Judged:
     """A peak that is to be kept: shifted, with what each guess was worth."""
@@ -69,13 +97,14 @@ class Learner:
     that owner's runs, and only where nothing was measured, unless `trust_reports` says otherwise.
     """
 
-    def __init__(self, *, trust_reports: bool = False) -> None:
-        """Begin with no history."""
-        self.version = 0
+    def __init__(self, *, trust_reports: bool = False, since: int = 0) -> None:
+        """Begin behind a place of the history; 0 is its beginning."""
+        self.version = since
         """Place in the history of the last run that was learned from."""
         self.trusts_reports = trust_reports
         """Whether what callers reported teaches the runs of others too."""
         self._families: dict[Key, Family] = {}
+        self._sure: dict[Key, None] | None = {} if since else None  # None: all of all families
         self._pools: dict[tuple[RunKind, str], Pools] = {}
         self._achieved: dict[tuple[RunKind, str], list[float]] = {}  # runs, then by STATED
 
@@ -92,9 +121,50 @@ class Learner:
         family = self._families.pop(key, None) or Family()
         self._learn(run, family, lends=not reported)
         if len(family.window):
-            self._families[key] = family
-            if len(self._families) > FAMILIES:
-                del self._families[next(iter(self._families))]
+            self._keep(key, family)
+
+    @property
+    def partial(self) -> bool:
+        """Tell whether there may be families of which it has not all that is to be known."""
+        return self._sure is not None
+
+    def unread(self, kind: RunKind, namespace: str, family: str, owner: str = "") -> list[Key]:
+        """Return what has to be read of the history before such a run is asked about."""
+        if self._sure is None:
+            return []
+        keys: list[Key] = [(kind, namespace, family, one) for one in dict.fromkeys(("", owner))]
+        return [
+            key
+            for key in keys
+            if key not in self._sure
+            and ((found := self._families.get(key)) is None or len(found.window) < KEPT)
+        ]
+
+    def adopt(self, key: Key, apart: Learner) -> None:
+        """Take in a family that another learner has learned from its last rows up to the version.
+
+        What that one has of other families, and what all of them lend, stays apart.
+        """
+        family = apart._families.get(key)
+        if family is not None:
+            for name, series in family.series.items():
+                series.join(self._lent(key[0], name))
+            self._families.pop(key, None)
+            self._keep(key, family)
+        if self._sure is not None:
+            self._sure[key] = None
+            if len(self._sure) > SURE:
+                del self._sure[next(iter(self._sure))]
+
+    def _keep(self, key: Key, family: Family) -> None:
+        """Keep a family as the last one; the first one makes room."""
+        self._families[key] = family
+        if len(self._families) > FAMILIES:
+            if self._sure is None:
+                self._sure = dict.fromkeys(self._families)
+            first = next(iter(self._families))
+            del self._families[first]
+            self._sure.pop(first, None)
 
     def predict(
         self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
@@ -106,38 +176,44 @@ class Learner:
         bound is above it unless a run exceeded it. `coverage` is the share of runs that shall
         stay within the bound, from 0.5 to 0.999.
         """
-        return self.foresee(
-            kind, namespace, family, parameters, declared, coverage=coverage, owner=owner
-        ).whole()
+        asked = Question(
+            kind, namespace, family, parameters, declared or {}, coverage=coverage, owner=owner
+        )
+        return self.foresee([asked])[0].whole()
 
-    def foresee(
-        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
-        declared: Mapping[str, float] | None = None, *, coverage: float = 0.95, owner: str = "",
-    ) -> Foreseen:  # fmt: skip
-        """Return what `predict` returns, to be had in brief or whole."""
-        declared = declared or {}
-        ours = self._families.get((kind, namespace, family, ""))
-        theirs = self._families.get((kind, namespace, family, owner)) if owner else None
+    def foresee(self, asked: Sequence[Question]) -> list[Foreseen]:
+        """Return what `predict` returns for each run, to be had in brief or whole.
+
+        Many at once cost less than one after the other; what is said of a run is the same.
+        """
+        return foreseen([self._known(each) for each in asked], self.version)
+
+    def _known(self, asked: Question) -> Known:
+        kind, space, family = asked.kind, asked.namespace, asked.family
+        ours = self._families.get((kind, space, family, ""))
+        theirs = None
+        if asked.owner:
+            theirs = self._families.get((kind, space, family, asked.owner))
         queries: dict[int, Query] = {}
-        forecasts: list[Case | Forecast] = []
+        cases: list[Case | Forecast] = []
         for name in RESOURCES:
-            given = declared.get(name)
+            given = asked.declared.get(name)
             for each in (ours, theirs):
                 if each is not None and (series := each.known(name)) is not None:
                     query = queries.get(id(each))
                     if query is None:
-                        query = queries[id(each)] = each.window.query(parameters)
-                    forecasts.append(
-                        of_family(
-                            family, each.window, series, query, declared=given, coverage=coverage
-                        )
+                        query = queries[id(each)] = each.window.query(asked.parameters)
+                    case = of_family(
+                        family, each.window, series, query, declared=given, coverage=asked.coverage
                     )
+                    cases.append(case)
                     break
             else:
-                found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
+                pools = self._pools.get((kind, name))
+                found = of_kind(kind, name, pools, given, asked.coverage)
                 if found is not None:
-                    forecasts.append(found)
-        return Foreseen(family, forecasts, coverage=coverage, version=self.version)
+                    cases.append(found)
+        return Known(family, asked.coverage, cases)
 
     def largest(
         self, kind: RunKind, namespace: str, family: str, name: str, *, owner: str = ""

@@ -103,16 +103,23 @@ class Series:
         self._peaks = np.full(max(8, len(window.seconds)), np.nan)
         self._held = 0
         self._known: Slots | None = None
+        self._middle: float | None = None
         self._line: Line | None = None
         self._renewed_at = 0
         self._worth: dict[tuple[int, float], Worth] = {}
 
+    def join(self, pools: Pools) -> None:
+        """Borrow from these families from now on, and lend to them."""
+        self._pools = pools
+        self._bucket = pools.at(max(1, self.age))
+        self._worth.clear()
+
     def near(self, query: Query) -> Near:
         """Return the closest runs whose peak is known."""
-        slots = query.closest
-        if self._known is not None:
-            slots = self._known[nearest(query.far[self._known])]
-        return Near(slots, self._peaks[slots].tolist())
+        if self._known is None:
+            return Near(query.slots, self._peaks.take(query.closest).tolist())
+        slots = self._known[nearest(query.far[self._known])]
+        return Near(slots.tolist(), self._peaks[slots].tolist())
 
     def guess(self, query: Query) -> Guess:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""
@@ -127,6 +134,23 @@ class Series:
         near = self.near(query)
         made = guesses(query, near, self.largest, line=self._line, window=self._window)
         return Guess(rule, row, made[rule], OUTLIER * self.largest * query.reach, near), made
+
+    def steady(self, now: Guess, query: Query) -> float:
+        """Return the guess as a load is to count it: no less than the middle of all kept runs.
+
+        Of many runs that began together the light ones end first, so the middle of the latest sinks
+        while the heavy ones run on. Bounds follow the latest, since they shall follow what changes.
+        Where runs asked for different things, what others took says nothing of this one.
+        """
+        if not query.alike or now.rule not in {Rule.TYPICAL, Rule.LINE}:
+            return now.peak
+        if self._middle is None:
+            peaks = self._peaks[: len(self._window)]
+            if self._known is not None:
+                peaks = peaks[self._known]
+            half = len(peaks) // 2
+            self._middle = float(np.partition(peaks, half)[half])
+        return max(now.peak, self._middle)
 
     def _followed(self) -> tuple[Rule, int]:
         """Return whose guess counts, and in which row of a bucket its ratios stand."""
@@ -277,6 +301,7 @@ class Series:
     def _renew(self) -> None:
         """Bring up to date what is read off the kept peaks."""
         self._worth.clear()
+        self._middle = None
         kept = len(self._window)
         if not self._held:
             self.count = 0

@@ -69,8 +69,7 @@ def start_ranges(
 
     The first of each queue, in equal parts, at most `ahead` in all.
     """
-    each_queue = ceil(ahead / max(1, len(line.queues)))
-    asked = [each for name in sorted(line.queues) for each in line.first(name, each_queue)][:ahead]
+    asked = _asked(line, ahead)
     count = futures(coverage)
     standing = Standing(line.quotas, line.runs, room, now)
     played = [_play(standing, asked, holds, future) for future in range(count)]
@@ -85,6 +84,24 @@ def start_ranges(
             futures=count,
         )
     return found
+
+
+def nearest(line: Line, ahead: int = AHEAD) -> Line:
+    """Return a line apart with the same runs, and those alone that `start_ranges` answers for.
+
+    Its ranges are those of the whole line, and it may be played while the whole line changes.
+    """
+    made = Line(line.quotas.terms.values(), of_vector(line.quotas.capacity))
+    for run in line.runs.of.values():
+        made.start(run.request, run.start, run.end)
+    for request in _asked(line, ahead):
+        made.wait(request)
+    return made
+
+
+def _asked(line: Line, ahead: int) -> list[Request]:
+    each_queue = ceil(ahead / max(1, len(line.queues)))
+    return [each for name in sorted(line.queues) for each in line.first(name, each_queue)][:ahead]
 
 
 def drawn(request: Request, future: int, elapsed: float = 0.0) -> float:

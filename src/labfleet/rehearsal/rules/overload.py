@@ -1,16 +1,18 @@
 """How often clusters were truly over a target, beside epsilon: reported, and judged with care.
 
 Every virtual minute in which an approved run truly runs counts. Minutes are not independent: the
-same runs run on. So the sample of a cluster is as many minutes as one run lasts on the whole, and
-a violation is only what cannot be chance: the lower end of a one-sided 99.9 % binomial interval
-of the overloaded share is above CLEARLY times epsilon, of at least LEAST of them. What runs on after
-its approval has ended is left out, since admission looks at approvals, not at loads that are measured.
+same runs run on. So the sample of a cluster is one minute for each life of a run on the whole, or,
+where that is longer, for each overload. One overload lasts as long as any of the runs that ran when
+it began: the longer the run that caused it, the more minutes tell of that one run. A violation is
+only what cannot be chance: the lower end of a one-sided 99.9 % binomial interval of the overloaded
+share is above CLEARLY times epsilon. What runs on after its approval has ended is left out, since
+admission looks at approvals, not at loads that are measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from labfleet.rehearsal.rules.approvals import TARGETED, targets
@@ -22,25 +24,66 @@ from labfleet.resources.simulation import HOLDING, Simulation
 CONFIDENCE = 0.999
 CLEARLY = 4.0
 LEAST = 30
-"""Independent minutes below which nothing is judged, only told: in a short rehearsal one outlier that
-runs long is one event, and covers several of them."""
+"""Lives of runs below which nothing is judged, only told: so short a rehearsal says too little."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """Minutes that were looked at, minutes over a target, and minutes of all runs together."""
+    """What was seen of one cluster, minute by minute.
+
+    minutes: In which at least one run ran.
+    over: Of them, those over a target.
+    run_minutes: Of all runs together.
+    runs: Names of all that ran.
+    lasted: Minutes over a target of each overload, in their order.
+    began: Names of the runs that ran when the latest overload began.
+    """
 
     minutes: int = 0
     over: int = 0
     run_minutes: int = 0
     runs: set[str] = field(default_factory=set)
+    lasted: list[int] = field(default_factory=list)
+    began: frozenset[str] = frozenset()
+
+    def count(self, here: Collection[str], *, over: bool) -> None:
+        """Take in a minute in which these runs ran."""
+        self.minutes += 1
+        self.run_minutes += len(here)
+        self.runs.update(here)
+        if not over:
+            return
+        self.over += 1
+        if self.began.isdisjoint(here):
+            self.began = frozenset(here)
+            self.lasted.append(0)
+        self.lasted[-1] += 1
+
+    @property
+    def lives(self) -> float:
+        """Return how many times as long as the mean life of a run was looked."""
+        return self.minutes * len(self.runs) / self.run_minutes if self.runs else 0.0
 
     @property
     def sample(self) -> int:
-        """Return how many minutes count as independent."""
-        if not self.runs:
+        """Return how many minutes count as independent.
+
+        The mean over all minutes over a target of how long their overload lasted, so one long
+        overload beside short ones counts for little more than itself (the effective number of Kish).
+        """
+        if not self.minutes:
             return 0
-        return max(1, round(self.minutes * len(self.runs) / self.run_minutes))
+        found = self.lives
+        if self.over:
+            found = min(found, self.minutes * self.over / sum(each * each for each in self.lasted))
+        return max(1, round(found))
+
+    @property
+    def surely(self) -> float:
+        """Return which share of its time it was surely over a target; 0 where too little was seen."""
+        if self.lives < LEAST:
+            return 0.0
+        return least_share(math.floor(self.over * self.sample / self.minutes), self.sample)
 
 
 @dataclass(slots=True)
@@ -49,36 +92,25 @@ class Overload:
 
     world: Clusters
     broken: Callable[[str, str], None]
-    time: Callable[[], float]
     seen: dict[str, Seen] = field(default_factory=dict)
 
     def look(self, clusters: Iterable[Cluster], runs: Iterable[Simulation]) -> None:
         """Count this minute."""
-        if not self.world.running:
-            return
         held = {each.name for each in runs if each.status.phase in HOLDING}
-        ended = frozenset(
-            each.name for each in self.world.running.values() if each.name not in held
-        )
         for cluster in clusters:
-            here = [
-                each.name
-                for each in self.world.running.values()
-                if each.cluster == cluster.name and each.name not in ended
-            ]
-            if here:
+            there = self.world.running(cluster.name)
+            here = [name for name in there if name in held]
+            # Of a cluster that has lost a node more runs than was known when they were let in.
+            if here and not self.world.short(cluster.name):
                 most = targets(as_seen(cluster))
-                load = self.world.load(cluster.name, self.time(), without=ended)
+                ended = frozenset(name for name in there if name not in held)
+                load = self.world.load(cluster.name, without=ended)
                 over = any(
                     amount > getattr(most, name) > 0
                     for name, amount in zip(RESOURCES, load, strict=True)
                     if name in TARGETED
                 )
-                found = self.seen.setdefault(cluster.name, Seen())
-                found.minutes += 1
-                found.over += over
-                found.run_minutes += len(here)
-                found.runs.update(here)
+                self.seen.setdefault(cluster.name, Seen()).count(here, over=over)
 
     def judge(self, clusters: Iterable[Cluster]) -> None:
         """Compare what was seen with what each cluster allows; once, at the end."""
@@ -86,14 +118,12 @@ class Overload:
             found = self.seen.get(cluster.name)
             if found is None or cluster.spec.rule is not Rule.CHANCE:
                 continue
-            share = found.over / found.minutes
-            least = least_share(math.floor(share * found.sample), found.sample)
             allowed = cluster.spec.overload_percent / 100
-            if found.sample >= LEAST and least > CLEARLY * allowed:
+            if found.surely > CLEARLY * allowed:
                 self.broken(
                     "overload",
                     f"{cluster.name}: {found.over} of {found.minutes} minutes over a target "
-                    f"({found.sample} independent), surely above {least:.2%}, "
+                    f"({found.sample} independent), surely above {found.surely:.2%}, "
                     f"allowed {allowed:.2%}",
                 )
 

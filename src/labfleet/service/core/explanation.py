@@ -9,6 +9,7 @@ from labfleet.decisions import wording
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import runbook as runbooks
 from labfleet.resources.alerts import Raised
+from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.declaration import Entry
@@ -50,6 +51,21 @@ class Deadline(Record, frozen=True, kw_only=True):
     what: str
 
 
+class ClusterLoad(Record, frozen=True, kw_only=True):
+    """What a cluster holds now, and how far it may be filled.
+
+    held: What its runs may need together, their bounds added up.
+    others: What pods take that are of no run.
+    target: How far it may be filled.
+    runs: How many runs hold something.
+    """
+
+    held: Amounts
+    others: Amounts
+    target: Amounts
+    runs: int
+
+
 class Explanation(Record, frozen=True, kw_only=True):
     """Phase and since when, conditions, recorded decision, what it waits for, what is next.
 
@@ -74,6 +90,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     attempts: A session's earlier and next attempts, in sentences.
     prediction: What a simulation is expected to need; null for other kinds.
     evidence: What a simulation's bounds rest on, in sentences.
+    load: What a simulation's cluster holds now; null for other kinds, and once it is over.
+    again: When a denied simulation would start if it were asked for again, in words.
     """
 
     kind: str
@@ -97,6 +115,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     attempts: tuple[str, ...] = ()
     prediction: Prediction | None = None
     evidence: tuple[str, ...] = ()
+    load: ClusterLoad | None = None
+    again: str = ""
 
 
 def made(

@@ -9,7 +9,7 @@ import difflib
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -266,24 +266,21 @@ def merged(target: Any, patch: Any) -> Any:
 
 def _expanded(row: Kind, raw: dict[str, Any]) -> dict[str, Any]:
     for path, supply in row.amounts:
-        steps = ["spec", *path.split(".")]
-        holder: Any = raw
-        for step in steps[:-1]:
-            holder = holder.get(step) if isinstance(holder, dict) else None
-        if not isinstance(holder, dict) or not isinstance(holder.get(steps[-1]), dict):
-            continue
-        block = holder[steps[-1]]
-        absent = {key: None for key, value in block.items() if value is None}
-        given = {key: value for key, value in block.items() if value is not None}
-        try:
-            turned = {**absent, **amounts.expand(given, supply=supply)}
-        except ValueError as problem:
-            raise invalid((".".join(steps), str(problem))) from None
-        raw = _replaced(raw, steps, turned)
+        for steps in amounts.blocks(raw, f"spec.{path}"):
+            block: Any = raw
+            for step in steps:
+                block = block[step]
+            absent = {key: None for key, value in block.items() if value is None}
+            given = {key: value for key, value in block.items() if value is not None}
+            try:
+                turned = {**absent, **amounts.expand(given, supply=supply)}
+            except ValueError as problem:
+                raise invalid((".".join(map(str, steps)), str(problem))) from None
+            raw = _replaced(raw, steps, turned)
     return raw
 
 
-def _replaced(raw: dict[str, Any], steps: list[str], value: Any) -> dict[str, Any]:
+def _replaced(raw: dict[str, Any], steps: Sequence[str], value: Any) -> dict[str, Any]:
     head, *rest = steps
     return {**raw, head: _replaced(raw[head], rest, value) if rest else value}
 

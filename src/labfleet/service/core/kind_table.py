@@ -45,8 +45,8 @@ class KindRules:
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. `view` (sources, caller) returns the
-    function that shows an object as that caller sees it, made once for all rows of a list, and
-    `sight` (sources, caller) what that depends on beside the object. Any: each takes its own kind.
+    function that shows an object as that caller sees it, made once for all rows of a list, or None;
+    `sight` (sources, caller) tells what that depends on beside the object. Any: each takes its own kind.
     """
 
     name: str

@@ -67,6 +67,15 @@ class KeyedLocks:
                 self._locks[name] = (lock, users - 1)
 
 
+@dataclass(slots=True)
+class Outlooks:
+    """The lines that people ask about, by cluster, for `kinds.outlook` to fill and follow."""
+
+    of: dict[str, object] = field(default_factory=dict)
+    follows: bool = False
+    """Whether changes of runs are followed: from the first question on."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceContext:
     """Typed access to the store and its other parts, the cache, clock, identities, the samples.
@@ -78,7 +87,7 @@ class ServiceContext:
     leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
     `watch` is what was heard of clusters, and when;
-    `outlooks` are answers on when those that wait will start, by cluster, for seconds;
+    `outlooks` is what is kept to tell when those that wait will start;
     `learning` is what this process learned from past runs.
     """
 
@@ -103,7 +112,7 @@ class ServiceContext:
     aside: Aside = field(default_factory=Here)
     asked: AskedRuns = field(default_factory=AskedRuns)
     watch: ClusterWatch = field(default_factory=ClusterWatch)
-    outlooks: dict[str, tuple[float, Mapping[str, object]]] = field(default_factory=dict)
+    outlooks: Outlooks = field(default_factory=Outlooks)
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
     learning: Learning = field(init=False)

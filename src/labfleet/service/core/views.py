@@ -76,5 +76,5 @@ def _view(sources: Sources, principal: Principal, kind: str) -> Callable[[Any], 
     rules = TABLE.get(kind)
     if rules is None or rules.view is None:
         return None
-    show: Callable[[Any], Any] = rules.view(sources, principal)
+    show: Callable[[Any], Any] | None = rules.view(sources, principal)
     return show

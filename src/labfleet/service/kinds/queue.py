@@ -49,8 +49,8 @@ async def delete_queue(services: ServiceContext, caller: Caller, old: Queue) -> 
     """Refuse to delete a queue that requests wait in; its runs are no obstacle."""
     del caller
     await services.fresh()
-    users = queue_users.of(services, old)
-    machine_rules.in_use(old.name, "queue", "waiting requests", list(users.waiting))
+    waiting = queue_users.names(services, old)
+    machine_rules.in_use(old.name, "queue", "waiting requests", waiting)
     return Admitted(old)
 
 
@@ -64,7 +64,7 @@ def demand_use(services: ServiceContext, caller: Caller, queue: Queue, owner: st
     if named and role not in spec.roles and owner not in spec.owners:
         told = f"queue {queue.name} is for others: role {role} and owner {owner or 'none'} are not"
         raise errors.Denied(f"{told} in its spec.roles or spec.owners", reason="Forbidden")
-    waiting = len(queue_users.of(services, queue).waiting)
+    waiting = queue_users.waiting(services, queue)
     if waiting >= spec.max_waiting:
         told = f"{count(waiting, 'request')} wait in queue {queue.name}, its most (spec.maxWaiting)"
         raise Refused(f"{told}; ask again later", reason="QueueFull")
@@ -105,7 +105,7 @@ def shown(services: ServiceContext, queue: Queue) -> Queue:
     """Return a queue as it is read by others: with who uses it."""
     users = queue_users.of(services, queue)
     status = msgspec.structs.replace(
-        queue.status, waiting=len(users.waiting), running=users.running, held=users.held
+        queue.status, waiting=users.waiting, running=users.running, held=users.held
     )
     return msgspec.structs.replace(queue, status=status)
 
@@ -113,12 +113,12 @@ def shown(services: ServiceContext, queue: Queue) -> Queue:
 async def _explain(services: ServiceContext, queue: Queue) -> Explanation:
     """Return who uses a queue, and what its runs hold."""
     users = queue_users.of(services, queue)
-    waits = "waits" if len(users.waiting) == 1 else "wait"
+    waits = "waits" if users.waiting == 1 else "wait"
     holds = "holds" if users.running == 1 else "hold"
     held = f"; its {count(users.running, 'run')} {holds} {wording.amounts(users.held)}"
     return plain(
         queue,
-        f"{count(len(users.waiting), 'request')} {waits}" + (held if users.running else ""),
+        f"{count(users.waiting, 'request')} {waits}" + (held if users.running else ""),
     )
 
 

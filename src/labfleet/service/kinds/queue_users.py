@@ -15,21 +15,31 @@ from labfleet.service.kinds import indices
 
 
 class Users(NamedTuple):
-    """Names of the requests that wait, how many runs hold something, and what they hold."""
+    """How many requests wait, how many runs hold something, and what they hold."""
 
-    waiting: tuple[str, ...] = ()
+    waiting: int = 0
     running: int = 0
     held: Amounts = Amounts()
+
+
+def waiting(services: ServiceContext, queue: Queue) -> int:
+    """Return how many requests wait in a queue, without reading them."""
+    return services.cache.count(indices.SIMULATIONS_OF_QUEUE, (queue.key.path, False))
+
+
+def names(services: ServiceContext, queue: Queue) -> list[str]:
+    """Return the names of all requests that wait in a queue."""
+    found = services.cache.by(indices.SIMULATIONS_OF_QUEUE, (queue.key.path, False))
+    return [each.name for each in found]
 
 
 def of(services: ServiceContext, queue: Queue) -> Users:
     """Return who uses a queue."""
     path, cache = queue.key.path, services.cache
-    waiting = cache.by(indices.SIMULATIONS_OF_QUEUE, (path, False))
     running = cache.by(indices.SIMULATIONS_OF_QUEUE, (path, True))
     held = [each.status.reservation for each in running]
     return Users(
-        tuple(each.name for each in waiting),
+        waiting(services, queue),
         len(running),
         ledger.total(each for each in held if each is not None),
     )

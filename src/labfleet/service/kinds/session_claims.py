@@ -89,8 +89,9 @@ async def of_new(
 
 
 def _taken(claim: Claim, pool: Key, revision: int) -> Taken:
-    row = ledger_rows.claims(pool)
-    return Taken(claim, (ledger_rows.untouched(row, revision),), (ledger_rows.touch(row),))
+    row, bound = ledger_rows.claims(pool), ledger_rows.bound_claims(pool)
+    free = (ledger_rows.untouched(row, revision), ledger_rows.untouched(bound, revision))
+    return Taken(claim, free, (ledger_rows.touch(row),))
 
 
 def _served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:

@@ -7,15 +7,19 @@ from datetime import timedelta
 
 import msgspec
 
-from labfleet.decisions import run_pods
+from labfleet.decisions import ledger, run_pods, wording
+from labfleet.decisions.admission.targets import targets
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
 from labfleet.resources import refs
-from labfleet.resources.simulation import HOLDING, Simulation, SimulationPhase
-from labfleet.service.core.explanation import Deadline, Explanation, made
+from labfleet.resources.amounts import Amounts
+from labfleet.resources.cluster import as_seen, others_of
+from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
+from labfleet.service.core.explanation import ClusterLoad, Deadline, Explanation, made
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules, outlook
+from labfleet.service.kinds import indices, machine_rules, outlook, simulation_view
 from labfleet.service.kinds.cluster_mode import denies
 
 
@@ -62,9 +66,40 @@ async def _explain(services: ServiceContext, obj: Simulation) -> Explanation:
         deadline=deadline,
         where=f" on cluster {obj.spec.cluster}",
     )
-    rests = (f"{each[:1].upper()}{each[1:]}" for each in dict.fromkeys(status.evidence))
+    rests = [f"{each[:1].upper()}{each[1:]}" for each in dict.fromkeys(status.evidence)]
+    load = _load(services, obj)
+    if load is not None:
+        rests.append(_loaded(obj.spec.cluster, load))
+    again = await outlook.again(services, obj) if status.phase is SimulationPhase.DENIED else ""
+    if again:
+        rests.append(f"Asked for again now, {again}.")
     return msgspec.structs.replace(
-        told, prediction=status.prediction, evidence=status.evidence, lines=(*told.lines, *rests)
+        told,
+        prediction=status.prediction,
+        evidence=status.evidence,
+        load=load,
+        again=again,
+        lines=(*told.lines, *rests),
+    )
+
+
+def _load(services: ServiceContext, obj: Simulation) -> ClusterLoad | None:
+    """Return what the cluster of a run holds now; None once the run has been let in and is over."""
+    cluster = services.cache.find(refs.cluster_of(obj))
+    if cluster is None or obj.status.phase not in {*OPEN, SimulationPhase.DENIED}:
+        return None
+    live = services.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
+    held = ledger.total(r for each in live if (r := each.status.reservation) is not None)
+    target = targets(as_seen(cluster))
+    return ClusterLoad(held=held, others=others_of(cluster), target=target, runs=len(live))
+
+
+def _loaded(cluster: str, load: ClusterLoad) -> str:
+    others = f", pods of no run {wording.amounts(load.others)}" if load.others != Amounts() else ""
+    runs = f"{count(load.runs, 'run')} may need {wording.amounts(load.held)} together"
+    held = runs if load.runs else "nothing is held by runs"
+    return (
+        f"On cluster {cluster} {held}{others}; it may be filled to {wording.amounts(load.target)}."
     )
 
 
@@ -89,6 +124,8 @@ RULES = KindRules(
     grants={Role.RUNNER: frozenset({"read", "admit"}), Role.SYSTEM: frozenset({"admit"})},
     owned=frozenset({Role.RUNNER}),
     explain=_explain,
+    view=simulation_view.view,
+    sight=simulation_view.sight,
     event_types=SimulationEvent,
     changed=_changed,
     indices=(

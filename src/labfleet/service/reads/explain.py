@@ -12,7 +12,7 @@ from labfleet.resources import runbook
 from labfleet.resources.alerts import Raised
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Resource
-from labfleet.service.core import access, lookup, warned
+from labfleet.service.core import access, lookup, views, warned
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -28,7 +28,7 @@ async def explain(
     access.demand(caller.principal, "read", row.name)
     kind: type[Resource] = row.type
     obj = await lookup.found(services, caller, kind, name, namespace)
-    made = await _explained(services, obj)
+    made = await _explained(services, views.of(services, caller.principal, obj))
     lines = (f"{each[:1].upper()}{each[1:]}." for each in warned.warnings(services, obj))
     found = raised.of(services, obj)
     told = tuple(line for each in found for line in _raised(each))

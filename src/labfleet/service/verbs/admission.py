@@ -34,7 +34,6 @@ from labfleet.resources.simulation import (
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.access import Role
 from labfleet.service.core.asked_runs import Asked
-from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import indices, past_runs, run_samples
 from labfleet.service.kinds import queue as queue_rules
@@ -224,7 +223,7 @@ async def _decided_here(
     caller: Caller,
     spec: SimulationSpec,
     namespace: str,
-    memo: Memo | None,
+    memo: idempotency.Memo | None,
 ) -> Simulation:
     """Return the decision of this process's decider."""
     twin = None if memo is None else services.asked.under(memo.key)
@@ -271,7 +270,7 @@ async def _decided_elsewhere(
     caller: Caller,
     spec: SimulationSpec,
     namespace: str,
-    memo: Memo | None,
+    memo: idempotency.Memo | None,
 ) -> Simulation:
     """Store the request for the decider of another process and wait for its decision."""
     now = services.clock.now()
@@ -303,7 +302,7 @@ async def _awaited(
         if not keyed:
             await _withdrawn(services, caller, made)
         raise
-    if isinstance(found, Simulation) and found.status.decision is not None:
+    if isinstance(found, Simulation) and not _undecided_yet(found):
         return found
     if not keyed:
         left = await _withdrawn(services, caller, made)
@@ -325,22 +324,23 @@ async def _withdrawn(
     )  # fmt: skip
 
 
-async def _answered(services: ServiceContext, memo: Memo) -> Simulation | None:
+async def _answered(services: ServiceContext, memo: idempotency.Memo) -> Simulation | None:
     """Return the decision under a key as it was made; None when the request is new.
 
-    One that is stored and not decided yet is waited for.
+    One that is stored is waited for until it is decided or over. Refused when its record is gone.
     """
     before = await idempotency.replayed(services, memo, "Simulation")
     if not isinstance(before, Simulation) or before.status.decision is not None:
         return before if isinstance(before, Simulation) else None
     found = await services.objects.get(Simulation, before.name, before.namespace)
     if found is None:
-        return before
-    if found.status.decision is not None:
+        message = f"simulation {before.name!r} of this key is gone undecided; ask under another key"
+        raise Refused(message, reason="RecordGone")
+    if not _undecided_yet(found):
         return found
     seconds = float(services.settings.now().admission.answer_seconds)
     now = await services.awaited.until(_KIND, found.key, seconds, _undecided_yet)
-    if isinstance(now, Simulation) and now.status.decision is not None:
+    if isinstance(now, Simulation) and not _undecided_yet(now):
         return now
     raise _undecided(seconds)
 

@@ -80,7 +80,7 @@ class Decider:
         last = max((each for each in done if isinstance(each, int)), default=0)
         if any(each.asked is None for each in drafts):
             await services.reached(last)
-        return bool(len(services.asked)) or (bool(drafts) and not asked)
+        return bool(len(services.asked)) or (bool(drafts) and not asked) or services.learning.waits
 
     def forget(self) -> None:
         """Count everything anew at the next question: another process may have decided since."""
