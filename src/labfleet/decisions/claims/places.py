@@ -3,7 +3,7 @@
 Pure. A *place* is one of the workers that a pool may have, there or to be made, counted from 0. A
 claim has the place that it was given when it was accepted, so that the places are the proof that
 all claims fit: nothing is summed over workers, and what is accepted later takes only what is left
-(docs/decisions/0028-claims-on-places.md). A worker serves one place while sessions are bound to it.
+(docs/decisions/0027-claims-on-places.md). A worker serves one place while sessions are bound to it.
 """
 
 from __future__ import annotations
