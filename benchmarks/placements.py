@@ -1,55 +1,136 @@
-"""Placements per second at 10,000 workers: filter and score all, take the best, book it.
+"""Placements per second at 1,000, 10,000 and 100,000 workers: the call that the scheduler makes.
 
-What is measured is `decisions.placement.place` with what the scheduler does around it: a list
-of the candidates, and the chosen one made anew with the reservation. One old placement is given
-back each time, so that the fleet stays as full as it is.
+What is measured is `PlacementIndex.steps` with its decision record, and the booking of the chosen
+worker. One old placement is given back each time, so that the fleet stays as full as it is. Windows
+overlap: of 20 shapes each begins now and lasts one, two or four hours, but for `AHEAD` of them,
+whose slot begins in half an hour; so a packed worker holds labs that end and labs that begin at
+different times.
 
-The limit is a bare scan: the same arithmetic inlined over plain slots, with no reasons, no
-decision record and no slot times. The peers are the placement cores of perf-peers (numpy).
+The limit is a bare scan at 10,000 workers: the same arithmetic inlined over plain slots, with no
+reasons, no decision record and no slot times. The peers are the placement cores of perf-peers, run
+in turn with ours. Beside the rates: how many decisions are the scan's, the longest stretch of
+thread CPU between two pauses (building the index of each shape included), how well real labs are
+packed (`benchmarks.packing`), and what writing 1,000 bindings costs (`benchmarks.bindings`).
 """
 
 from __future__ import annotations
 
+import gc
 import random
-from dataclasses import dataclass, replace
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from benchmarks import peers
+from benchmarks import bindings, packing, peers
 from benchmarks.measure import Plan, Sample, ratio, row, timed
+from labfleet.app.main import CYCLES
 from labfleet.decisions import ledger, placement
+from labfleet.decisions.placement_index import PlacementIndex
 from labfleet.resources.amounts import Amounts, Reservation
-from labfleet.resources.worker import Health, WorkerPhase
+from labfleet.resources.decision import Decision
 
-SUMMARY = "placements/s at 10,000 workers and 20 request shapes, beside a bare scan"
+SUMMARY = "placements/s at 1,000 to 100,000 workers and 20 request shapes, beside index peers"
+SIZES = (1_000, 10_000, 100_000)
 WORKERS = 10_000
 SHAPES = 20
+AHEAD = 1
+COMPARED = {1_000: 100, 10_000: 20, 100_000: 4}
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
-# facts/performance.md#placements-goal, placements per CPU second at 10,000 workers and 20 shapes,
-# one call each.
-TARGETS = {"pure_numpy_per_cpu_second": 25_000, "compiled_per_cpu_second": 300_000}
+HEAP, NUMPY = "py lazy heap per shape", "numpy index per shape"
 
 
 def measure(plan: Plan) -> dict[str, Any]:
-    """Return rows for ours and the limit, and how far the targets are."""
-    workers = plan.size(WORKERS, 60)
-    board, bare = _Board(workers), _Bare(workers)
-    found: dict[str, list[Sample]] = {}
-    for _ in range(plan.rounds):
-        for name, one in (("place", board.place), ("limit: bare scan", bare.place)):
-            found.setdefault(f"{name}, {workers} workers", []).append(timed(one, plan.seconds * 2))
-    rows = [row(name, each) for name, each in found.items()]
-    rows.append(
-        row(f"snapshot of {workers} candidates", [timed(lambda: _fleet(workers), 0.0, least=1)])
-    )
-    others = [] if plan.smoke else peers.placements(plan, f"W={workers} S={SHAPES}")
-    rate = rows[0]["per_cpu_second"]
-    ratios: dict[str, Any] = {"place_to_bare_scan": ratio(rate, rows[1]["per_cpu_second"])}
-    for each in others:
-        ratios[f"place_to_{each['name']}"] = ratio(rate, each["per_cpu_second"])
-    for name, target in TARGETS.items():
-        ratios[f"share_of_target_{name}"] = round(rate / target, 5)
-    return {"rows": rows, "peers": others, "ratios": ratios, "targets": TARGETS}
+    """Return rows for each size, and `workers`, `packing` and `bindings` for readers by name."""
+    rows: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    sizes: dict[str, dict[str, Any]] = {}
+    for count in (60,) if plan.smoke else SIZES:
+        found, beside = _one_size(plan, count)
+        rows.append(found.pop("row"))
+        others += beside
+        sizes[str(count)] = found
+    count = plan.size(WORKERS, 60)
+    bare = _Bare(count)
+    limit = [timed(bare.place, plan.seconds) for _ in range(plan.rounds)]
+    rows.append(row(f"limit: bare scan, {count} workers", limit))
+    ours = sizes[str(count)]["per_cpu_s"]
+    written = bindings.measure(plan)
+    rows.append(written.pop("row"))
+    return {
+        "rows": rows, "peers": others, "workers": sizes, "packing": packing.measure(plan),
+        "bindings": written, "ratios": {"place_to_bare_scan": ratio(ours, rows[-2]["per_cpu_second"])},
+    }  # fmt: skip
+
+
+def _one_size(plan: Plan, count: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the figures of one size with its row, and the peers' rows."""
+    board = _Board(count)
+    taken: list[Sample] = []
+    rates: dict[str, list[float]] = {HEAP: [], NUMPY: []}
+    beside = []
+    with _as_in_the_server():
+        board.fill()
+        for _ in range(plan.rounds):
+            taken.append(timed(board.place, plan.seconds, least=50))
+            tag = f"per shape W={count} S={SHAPES}"
+            for each in [] if plan.smoke else peers.placements(plan, tag):
+                beside.append(each)
+                rates[each["name"].partition(" W=")[0]].append(each["per_cpu_second"])
+        same = board.same_as_scan(COMPARED.get(count, 10))
+    mine = row(f"place, {count} workers", taken)
+    rate = mine["per_cpu_second"]
+    found = {
+        "row": mine,
+        "per_cpu_s": rate,
+        "of_numpy_index": _of(rate, rates[NUMPY]),
+        "of_lazy_heap": _of(rate, rates[HEAP]),
+        "same_as_scan": same,
+        "longest_block_ms": round(board.longest * 1e3, 2),
+        "longest_with_collector_ms": round(board.longest_with_collector * 1e3, 2),
+    }
+    return found, beside
+
+
+def _of(rate: float, others: list[float]) -> float | None:
+    return ratio(rate, statistics.median(others)) if others else None
+
+
+class _Collector:
+    """Adds up the thread CPU of the garbage collector."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._begun = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        del info
+        if phase == "start":
+            self._begun = time.thread_time()
+        else:
+            self.seconds += time.thread_time() - self._begun
+
+
+_collector = _Collector()
+
+
+@contextmanager
+def _as_in_the_server() -> Iterator[None]:
+    """Look for garbage as rarely as a server does, and not among what it holds for long."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*CYCLES)
+    gc.callbacks.append(_collector)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(_collector)
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _amounts(rng: random.Random) -> list[Amounts]:
@@ -95,42 +176,76 @@ def _fleet(count: int) -> dict[str, placement.Candidate]:
 
 
 class _Board:
-    """A snapshot that changes with each placement, as the scheduler's does."""
+    """The scheduler's index, used as in its cycles.
+
+    `longest` is in seconds of thread CPU between two pauses, without Python's garbage collector,
+    whose passes over all that a process holds fall where they may.
+    """
 
     def __init__(self, count: int) -> None:
-        self._candidates = _fleet(count)
+        self._index = PlacementIndex(NOW)
+        self._names = list(_fleet(count))
+        for each in _fleet(count).values():
+            self._index.put(each)
         self._rng = random.Random(5)
-        self._requests = [
-            placement.PlacementRequest(amounts=each, start=NOW, end=NOW + timedelta(hours=2))
-            for each in _amounts(random.Random(2))
-        ]
+        self._requests = []
+        for number, amounts in enumerate(_amounts(random.Random(2))):
+            start = NOW + timedelta(minutes=30 if number >= SHAPES - AHEAD else 0)
+            end = start + timedelta(hours=(1, 2, 4)[number % 3])
+            self._requests.append(placement.PlacementRequest(amounts=amounts, start=start, end=end))
         self._live: list[tuple[str, Reservation]] = []
         self._limit = count // 2 + 10
+        self.longest = self.longest_with_collector = 0.0
 
-    def place(self) -> None:
+    def fill(self) -> None:
+        """Ask for each shape once, then place until the fleet is as full as it stays."""
+        for request in self._requests:
+            self._decide(request)
+        while len(self._live) < self._limit:
+            if not self.place():
+                break
+
+    def place(self) -> bool:
+        """Place one, and give one back once there are many; tell whether it was placed."""
         request = self._rng.choice(self._requests)
-        chosen = placement.place(request, list(self._candidates.values()), now=NOW).chosen
+        chosen = self._decide(request).chosen
         if chosen is not None:
-            before = self._candidates[chosen]
             mine = Reservation(
                 holder=chosen, amounts=request.amounts, start=request.start, end=request.end
             )
-            self._set(before, (*before.reservations, mine))
+            self._index.book(chosen, mine)
             self._live.append((chosen, mine))
-        if len(self._live) > self._limit or chosen is None:
-            self._release()
+        if self._live and (len(self._live) > self._limit or chosen is None):
+            place = self._rng.randrange(len(self._live))
+            self._live[place], self._live[-1] = self._live[-1], self._live[place]
+            self._index.release(*self._live.pop())
+        return chosen is not None
 
-    def _release(self) -> None:
-        if not self._live:
-            return
-        place = self._rng.randrange(len(self._live))
-        self._live[place], self._live[-1] = self._live[-1], self._live[place]
-        name, old = self._live.pop()
-        before = self._candidates[name]
-        self._set(before, tuple(each for each in before.reservations if each is not old))
+    def _decide(self, request: placement.PlacementRequest) -> Decision:
+        """Return the decision as the scheduler takes it, noting the longest stretch."""
+        steps = self._index.steps(request, now=NOW)
+        while True:
+            begun, before = time.thread_time(), _collector.seconds
+            try:
+                next(steps)
+            except StopIteration as done:
+                decision: Decision = done.value
+                return decision
+            finally:
+                took = time.thread_time() - begun
+                self.longest_with_collector = max(self.longest_with_collector, took)
+                self.longest = max(self.longest, took - (_collector.seconds - before))
 
-    def _set(self, before: placement.Candidate, held: tuple[Reservation, ...]) -> None:
-        self._candidates[before.name] = replace(before, reservations=held, sessions=len(held))
+    def same_as_scan(self, times: int) -> float:
+        """Return the share of decisions, record and all, that are those of the scan."""
+        same = 0
+        for _ in range(times):
+            request = self._rng.choice(self._requests)
+            workers = [each for name in self._names if (each := self._index.get(name))]
+            whole = placement.place(request, workers, now=NOW)
+            same += self._index.place(request, now=NOW) == whole
+            self.place()
+        return same / times
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from labfleet.app import head_limits, open_files, serving
+from labfleet.app import head_limits, open_files, serving, whole_requests
 
 
 class Wire(asyncio.Transport):
@@ -102,7 +102,7 @@ async def test_one_connection_too_many_is_ended_and_its_place_comes_back():
     config = uvicorn.Config(_app, ws="none", lifespan="off", log_config=None)
     config.load()
     state, refusals = ServerState(), serving.Refusals()
-    kind = head_limits.bounded(3, refusals.note)
+    kind = whole_requests.bounded(3, refusals.note)
 
     def connected() -> tuple[head_limits.BoundedHeads, Wire]:
         made, wire = kind(config=config, server_state=state, app_state={}), Wire()

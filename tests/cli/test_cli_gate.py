@@ -208,6 +208,11 @@ def test_a_run_of_another_namespace_is_asked_waited_for_and_ended_there(run, stu
         "/simulation_complete",
     }  # fmt: skip
     assert {each.query.get("namespace") for each in stub.seen} == {"exam"}
+    denied = {"decision": "denied", "record": "sim-9", "reasons": ["NeverFits"], "message": "no"}
+    stub.answers["POST /request_run"] = (200, denied)
+    told = run("-n", "exam", "admit", "--cost", "cpu=1", "--", "true").err
+    assert "What would let it in: labfleet explain simulation/sim-9 -n exam." in told
+    stub.answers["POST /request_run"] = (200, QUEUED)
     stub.seen.clear()
     waits(stub, "APPROVED")
     assert run("admit", "--cost", "cpu=1", "--queue", "--", "true").code == 0

@@ -223,6 +223,23 @@ def test_figures_that_cannot_be_are_not_believed() -> None:
     play(story)
 
 
+def test_figures_are_checked_by_what_the_nodes_had_while_they_are_not_seen() -> None:
+    """With its API server silent too, what cannot be is not kept as what a run has used."""
+
+    async def story() -> None:
+        async with world() as w:
+            seen = await begun(w)
+            run = await ask(w, 5)
+            seen.blind = True
+            seen.load = {"cpu_milli": 1e9, "memory_mib": 1000.0}
+            seen.now = {run.name: {"cpu_milli": 1e9}}
+            await w.let_pass(150)
+            assert of(w, run).status.used == {}
+            assert safe(w).startswith("True")
+
+    play(story)
+
+
 def test_declared_decides_in_safe_mode_where_that_is_asked_for() -> None:
     """By what callers state alone, and the decision says by which rule."""
 

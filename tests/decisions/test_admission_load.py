@@ -10,7 +10,7 @@ from admission_runs import amounts, filled, needs, rows, spread, wanted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labfleet.decisions.admission.draws import DRAWS, TARGETED, draws
+from labfleet.decisions.admission.draws import AT_ONCE, DRAWS, TARGETED, draws, draws_of_all
 from labfleet.decisions.admission.load import SPARE, Load, need
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.prediction import Evidence, Forecast, Prediction
@@ -69,6 +69,17 @@ def test_draws_are_the_quantiles_of_the_spread_each_once(given_rows):
     for row, given_row in zip(one, given_rows, strict=True):
         assert given_row[0] <= row.min()
         assert row.max() <= given_row[-1] or given_row[-1] == 0
+
+
+@settings(max_examples=20)
+@given(rows, rows, st.integers(0, 2 * AT_ONCE + 1))
+def test_runs_drawn_together_are_drawn_as_alone(one, other, count):
+    """However many are drawn at once: each has the outcomes that its uid and spread give it."""
+    runs = [(f"u{number}", other if number % 3 else one) for number in range(count)]
+    found = draws_of_all(runs)
+    assert len(found) == count
+    for drawn, run in zip(found, runs, strict=True):
+        assert np.array_equal(drawn, draws(*run))
 
 
 def test_a_run_has_the_same_draws_in_every_process():

@@ -13,7 +13,7 @@ from past_runs import MEMORY, NOW, learned, memory, past, scattered
 
 from labfleet.decisions.prediction import learner as learning
 from labfleet.decisions.prediction import quantiles
-from labfleet.decisions.prediction.learner import Learner
+from labfleet.decisions.prediction.learner import Learner, Question
 from labfleet.decisions.prediction.series import OUTLIER, SHIFT
 from labfleet.decisions.prediction.window import COLUMNS, KEPT
 from labfleet.resources.history import RESOURCES, KeptRun, Run, RunKind, Source, Use
@@ -73,6 +73,26 @@ def test_the_same_rows_give_the_same_bytes(runs: list[Run], every: int) -> None:
         if kept.place % every == 0:
             said(asked)
     assert said(asked) == said(learned(in_order(runs)))
+
+
+@settings(max_examples=25)
+@given(RUNS, st.lists(st.tuples(st.sampled_from("fgh"), PARAMETERS, st.none() | PEAKS), max_size=8))
+def test_what_is_said_of_many_is_what_is_said_of_each(
+    runs: list[Run], asked: list[tuple[str, dict[str, Any], float | None]]
+) -> None:
+    """A round's predictions are made together; byte for byte those that one by one would be made."""
+    learner = learned(in_order(runs))
+    kind, space = RunKind.SIMULATION, "default"
+    together = learner.foresee([
+        Question(kind, space, family, parameters, {} if most is None else {MEMORY: most}, owner="ann")
+        for family, parameters, most in asked
+    ])  # fmt: skip
+    for found, (family, parameters, most) in zip(together, asked, strict=True):
+        declared = None if most is None else {MEMORY: most}
+        alone = learner.predict(kind, space, family, parameters, declared, owner="ann")
+        assert msgspec.json.encode(found.whole()) == msgspec.json.encode(alone)
+        brief = [msgspec.structs.replace(each, later=()) for each in alone.forecasts]
+        assert found.brief() == msgspec.structs.replace(alone, forecasts=tuple(brief))
 
 
 @settings(max_examples=25)

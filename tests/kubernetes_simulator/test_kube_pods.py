@@ -202,6 +202,21 @@ def test_a_silent_node_is_not_ready_and_loses_its_pods(cluster):
     cluster.ask("GET", f"{PODS}/a", want=404)
 
 
+def test_a_node_that_is_back_in_time_keeps_its_pods(cluster):
+    """Its pods were not ready while nobody heard of them, and run on."""
+    for name in ("a", "b"):
+        cluster.make(PODS, pod(name, policy="Always", node="node-1"))
+    cluster.pass_time(10)
+    cluster.control("POST", "nodes/node-1/silence")
+    cluster.pass_time(60)
+    cluster.control("POST", "nodes/node-1/wake")
+    cluster.pass_time(2)
+    for name in ("a", "b"):
+        status = cluster.get(f"{PODS}/{name}")["status"]
+        rows = {each["type"]: each["status"] for each in status["conditions"]}
+        assert (status["phase"], rows["Ready"]) == ("Running", "True")
+
+
 def ready(cluster):
     rows = cluster.get(f"{NODES}/node-1")["status"]["conditions"]
     return next(each["status"] for each in rows if each["type"] == "Ready")

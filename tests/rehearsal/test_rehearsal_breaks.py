@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import admission_breaks
+import cluster_breaks
 import decision_breaks
 import product_breaks
 import provider_breaks
@@ -19,6 +20,7 @@ BREAKS = {
     **unfit_breaks.BREAKS,
     **provider_breaks.BREAKS,
     **admission_breaks.BREAKS,
+    **cluster_breaks.BREAKS,
 }
 SEEDS = 50
 

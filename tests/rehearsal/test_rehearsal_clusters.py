@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from math import comb
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubernetes_simulator.core.node_use import OWN_CORES
 from labfleet.kernel import errors
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.rules.overload import CONFIDENCE, LEAST, Seen, least_share
 from labfleet.rehearsal.seeds import playing
 from labfleet.rehearsal.seeds.run import Options, plan_of, rehearse
 from labfleet.rehearsal.time.virtual_host import SeededRng
-from labfleet.rehearsal.worlds.cluster_meter import FIGURES, WorldMeter
-from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Script, drawn
+from labfleet.rehearsal.worlds.cluster_meter import WorldReader
+from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Script, Shape, drawn
+from labfleet.rehearsal.worlds.kube_cluster import WINDOW
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, ClusterSpec
-from labfleet.resources.meta import Key, Metadata
+from labfleet.resources.cluster_access import Figure, MetricsSource
+from labfleet.resources.meta import Metadata
 
 RUNS = Options(hours=0.5, workers=1, sessions=0, simulations=720)
 
@@ -36,73 +40,158 @@ def test_what_runs_is_heavier_than_runs_are(family):
     assert weighed > plain * 1.03
 
 
+ROOM = (32_000.0, 49_152.0, 300_000.0)
+
+
+class Hand:
+    """A loop whose time is set by hand; what a cluster spawns is closed and not run."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def time(self) -> float:
+        """Return the time."""
+        return self.now
+
+    @staticmethod
+    def spawn(name: str, coro: Any) -> None:
+        """Run nothing."""
+        del name
+        coro.close()
+
+
+def two_clusters() -> tuple[Clusters, Hand]:
+    """Clusters `a` and `b`, with two runs on the first and one on the second."""
+    hand, rng = Hand(), SeededRng("two")
+    world = Clusters(hand, rng, hand.spawn)
+    for name in ("a", "b"):
+        world.found(name, ROOM)
+    for number, place in enumerate(("a", "a", "b")):
+        script = Script(float(number), place, "waku", keyed=True)
+        world.scripts[script.wish] = script
+        shape = Shape((4000.0, 4096.0, 9000.0), 1500.0)
+        world.begin(script, f"sim-{number}", shape, rng.stream(str(number)))
+    return world, hand
+
+
+def lived(world: Clusters, hand: Hand, until: float) -> None:
+    """Let time pass in steps, as a cluster's own task would."""
+    while hand.now < until:
+        hand.now = min(until, hand.now + 5.0)
+        for place in world.places.values():
+            place.settle()
+
+
 def test_a_run_stays_within_its_peaks_and_takes_nothing_when_it_is_over():
-    """Its use rises to its peaks and never above; killed or not, afterwards nothing is left."""
-    rng = SeededRng("curves")
-    for number in range(60):
-        shape = drawn(FAMILIES[number % 3], 10, rng)
-        for step in range(40):
-            now = shape.takes(shape.lasts * step / 40)
-            assert all(0 <= each <= most for each, most in zip(now, shape.peaks, strict=True))
-        assert shape.takes(shape.lasts) == shape.takes(-1.0) == (0.0, 0.0, 0.0)
-        assert all(each > 0 for each in shape.most())
+    """Its pods rise to their share of the peaks and never above; afterwards nothing is left."""
+    world, hand = two_clusters()
+    peaks, seen = world.scripts[2.0].shape.peaks, [0.0, 0.0, 0.0]
+    while not world.places["b"].runs["sim-2"].ended.is_set():
+        lived(world, hand, hand.now + 10.0)
+        now = world.load("b")
+        assert all(0 <= each <= most * 1.001 for each, most in zip(now, peaks, strict=True))
+        seen = [max(pair) for pair in zip(seen, now, strict=True)]
+    assert 1500 < hand.now < 1530
+    assert world.how(world.scripts[2.0]) == "Completed"
+    assert all(each > 0.95 * most for each, most in zip(seen, peaks, strict=True))
+    assert world.places["b"].most("sim-2") == pytest.approx(peaks, rel=0.001)
+    assert world.load("b") == (0.0, 0.0, 0.0)
+    assert world.running("b") == []
+
+
+def test_a_run_whose_memory_is_limited_is_killed_for_it():
+    """It ends before its time, as a pod that was killed does."""
+    hand, rng = Hand(), SeededRng("killed")
+    world = Clusters(hand, rng, hand.spawn)
+    world.found("a", ROOM)
+    script = Script(1.0, "a", "waku", keyed=True)
+    world.begin(script, "sim", Shape((100.0, 512.0, 10.0), 1000.0, killed=True), rng)
+    limited = world.places["a"].runs["sim"].pods[0]
+    lived(world, hand, 900.0)
+    assert limited not in world.places["a"].runs["sim"].live
+    assert world.places["a"].runs["sim"].ends[0][1] == "OOMKilled"
+
+
+def test_pods_that_are_removed_end_as_nobody_saw():
+    """A script that is stopped deletes its pods, which are gone after their grace."""
+    world, hand = two_clusters()
+    lived(world, hand, 300.0)
+    world.end(world.scripts[0.0])
+    assert world.how(world.scripts[0.0]) == ""
+    lived(world, hand, 340.0)
+    assert world.how(world.scripts[0.0]) == "Gone"
+    assert world.running("a") == ["sim-1"]
 
 
 def test_a_clusters_load_is_the_sum_of_what_runs_there():
     """Runs of other clusters, those that are over and those left out count for nothing."""
-    world, rng = Clusters(), SeededRng("sum")
-    for number, place in enumerate(("a", "a", "b")):
-        script = Script(float(number), place, "waku", keyed=True)
-        world.begin(script, f"sim-{number}", drawn(FAMILIES[0], 10, rng), now=0.0)
-    one, two = (world.running[number].shape.takes(300.0) for number in (0.0, 1.0))
-    assert world.load("a", 300.0) == pytest.approx([sum(each) for each in zip(one, two)])
-    assert world.load("a", 300.0, without=frozenset({"sim-1"})) == pytest.approx(one)
-    world.end(world.running[0.0])
-    assert world.load("a", 300.0) == pytest.approx(two)
+    world, hand = two_clusters()
+    lived(world, hand, 300.0)
+    whole, one = world.load("a"), world.load("a", without=frozenset({"sim-1"}))
+    other = world.load("a", without=frozenset({"sim-0"}))
+    assert whole == pytest.approx([sum(each) for each in zip(one, other, strict=True)])
+    assert all(one)
+    assert all(other)
+    assert world.load("a", without=frozenset({"sim-0", "sim-1"})) == (0.0, 0.0, 0.0)
 
 
-def metered(**rates: float) -> tuple[WorldMeter, Clusters, list[float]]:
-    """A meter of a world in which two runs are on one cluster; its time is the list's last."""
-    world, rng, now = Clusters(), SeededRng("meter"), [300.0]
-    for number in range(2):
-        script = Script(float(number), "a", "waku", keyed=True)
-        world.scripts[script.wish] = script
-        world.begin(script, f"sim-{number}", drawn(FAMILIES[0], 10, rng), now=0.0)
-    injector = faults.FaultInjector(faults.FaultPlan(rates=rates), rng)
-    uids = {Key("Simulation", "default", "sim-0"): "uid-0"}
-    return WorldMeter(world, lambda: now[-1], injector, uids.get), world, now
+@given(st.floats(60, 1400))
+@settings(max_examples=20)
+def test_what_is_measured_is_what_the_pods_have_taken(at):
+    """A counter's rate is what was taken over the window, memory what is held: to the digit."""
+    world, hand = two_clusters()
+    lived(world, hand, at)
+    place = world.places["a"]
+    runs, nodes = place.measured()
+    for name, (cpu, memory, _) in runs.items():
+        truth = [place.world.runs[uid] for uid in place.runs[name].live]
+        last, first = place.world.now, place.world.now - WINDOW
+        taken = sum(each.total("cpu", last) - each.total("cpu", first) for each in truth)
+        assert cpu == pytest.approx(taken / WINDOW * 1000)
+        assert memory == pytest.approx(sum(each.takes("memory", last) for each in truth) / 2**20)
+    own = 2 * OWN_CORES * 1000
+    whole = sum(row[0] for row in runs.values()) + own
+    assert sum(row[0] for row in nodes.values()) == pytest.approx(whole)
 
 
 CLUSTER = Cluster(metadata=Metadata(name="a"), spec=ClusterSpec(capacity=Amounts()))
+SOURCE = MetricsSource(name="prometheus", url="http://prometheus.a.test:9090")
 
 
-def test_a_meter_tells_each_run_its_own_and_the_cluster_all() -> None:
-    """A run that no simulation is of any more counts in the load alone."""
+def reading(**rates: float) -> tuple[WorldReader, Clusters, Hand]:
+    """A source of the first of two clusters, five minutes after their runs began."""
+    world, hand = two_clusters()
+    lived(world, hand, 300.0)
+    injector = faults.FaultInjector(faults.FaultPlan(rates=rates), SeededRng("meter"))
+    return WorldReader(world, injector), world, hand
+
+
+def test_a_source_tells_each_run_its_own_and_the_nodes_all() -> None:
+    """What it tells of a run is kept, for the rule that what is taught lies within it."""
 
     async def story() -> None:
-        meter, world, _ = metered()
-        found = await meter.usage(CLUSTER)
-        assert found is not None
-        one = world.running[0.0].shape.takes(300.0)
-        assert found.now == {"uid-0": dict(zip(FIGURES, one, strict=True))}
-        assert tuple(found.load.values()) == pytest.approx(world.load("a", 300.0))
-        world.scripts.clear()
-        assert await meter.usage(CLUSTER) is None
+        reader, world, _ = reading()
+        found = await reader.read(CLUSTER, SOURCE, tuple(Figure))
+        assert set(found.values[Figure.RUN_CPU]) == {"sim-0", "sim-1"}
+        assert set(found.values[Figure.NODE_MEMORY]) == {"node-1", "node-2"}
+        assert Figure.RUN_STORAGE in found.gaps
+        told = world.places["a"].told["sim-0"]["memory_mib"]
+        assert told.least == told.most == found.values[Figure.RUN_MEMORY]["sim-0"]
 
     asyncio.run(story())
 
 
-def test_a_meter_may_be_late_or_away() -> None:
-    """Late is what was told before, with its instant; away is an error and no 0."""
+def test_a_source_may_be_late_or_away() -> None:
+    """Late is what was told before; away is an error and no 0."""
 
     async def story() -> None:
-        meter, _, now = metered(meter_late=1.0)
-        first = await meter.usage(CLUSTER)
-        now.append(900.0)
-        assert await meter.usage(CLUSTER) is first
-        away, _, _ = metered(meter_away=1.0)
+        reader, _, hand = reading(meter_late=1.0)
+        first = await reader.read(CLUSTER, SOURCE, tuple(Figure))
+        hand.now += 600.0
+        assert await reader.read(CLUSTER, SOURCE, tuple(Figure)) is first
+        away, _, _ = reading(meter_away=1.0)
         with pytest.raises(errors.Unreachable):
-            await away.usage(CLUSTER)
+            await away.read(CLUSTER, SOURCE, tuple(Figure))
 
     asyncio.run(story())
 

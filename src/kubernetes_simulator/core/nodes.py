@@ -108,7 +108,7 @@ def wake(world: World, name: str) -> None:
     if not taints:
         spec.pop("taints")
     world.patch(NODES, node, spec=spec, status=with_conditions(node["status"], *rows))
-    for namespace, pod_name in world.on_node.get(name, {}):
+    for namespace, pod_name in list(world.on_node.get(name, {})):
         pod = world.store.get(PODS, namespace, pod_name)
         run = world.runs.get(pod["metadata"]["uid"]) if pod else None
         if pod is not None and run is not None and run.attempt is not None:

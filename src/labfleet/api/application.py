@@ -29,7 +29,7 @@ from labfleet.api.core.host_names import EVERY_NAME, HostNames
 from labfleet.api.core.large_bodies import LargeBodies
 from labfleet.api.core.route import JSON, Route, Routes, Text
 from labfleet.api.core.served import ASIDE, LARGE_BODIES, ROUTES, SOURCES, litestar_route
-from labfleet.api.front import App, Call, Credentials, Done, Front
+from labfleet.api.front import App, Call, Credentials, Done, Front, Whole
 from labfleet.api.kinds import kind_routes
 from labfleet.api.streams import stream_routes
 from labfleet.api.streams.open_stream import LIMIT, OpenStreams
@@ -98,10 +98,10 @@ def build(
         *_document(document),
     ]
     routes = {route.name: route for route in stated}
-    framework = _framework(stated)
+    framework, shortcuts = _framework(stated), direct.table(stated)
 
     return Front(
-        _with_scope(framework, services, routes, on_defect),
+        _with_scope(framework, services, routes, shortcuts, on_defect),
         routes=routes,
         services=services,
         tokens=tokens,
@@ -114,6 +114,8 @@ def build(
         defended=functools.partial(_defended, on_defect),
         document=document,
         names=names,
+        direct=shortcuts,
+        guarded=functools.partial(_guarded, on_defect),
     )
 
 
@@ -121,23 +123,25 @@ def _with_scope(
     framework: App,
     services: ServiceContext,
     routes: Mapping[str, Route],
+    shortcuts: Mapping[tuple[str, str], direct.Direct],
     on_defect: Callable[[str, BaseException], None] | None,
 ) -> App:
     """Return the framework's application with what its routes find in the scope."""
-    places, shortcut = LargeBodies(), direct.table(routes.values())
+    places = LargeBodies()
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         scope[LARGE_BODIES] = places
         scope[ROUTES], scope[DEFECT], scope[ASIDE] = routes, on_defect, services.aside
         scope[SOURCES] = services
-        found = shortcut(scope)
+        asked = (scope["method"], scope["path"])
+        found = None if scope["query_string"] else shortcuts.get(asked)
         if found is None:
             await framework(scope, receive, send)
             return
         try:
             await found.serve(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
-            await problems.send(send, *_problem(scope, error))
+            await problems.send(send, *_problem(on_defect, scope, error))
 
     return inner
 
@@ -156,6 +160,17 @@ async def _defended(
         if on_defect is not None:
             on_defect(call.request_id, error)
         await call.refuse_unexpected()
+
+
+async def _guarded(
+    on_defect: Callable[[str, BaseException], None] | None, work: Awaitable[Whole], scope: Any
+) -> Whole:
+    """Return a whole reply, or the problem that whatever went wrong becomes."""
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a problem
+        status, headers, body = _problem(on_defect, scope, error)
+        return status, problems.head(headers, body), body
 
 
 class _Collected(Router):
@@ -233,18 +248,20 @@ def _compatible(services: ServiceContext) -> list[Route]:
 
 def _answer(request: Any, error: Exception) -> Response[bytes]:
     """Return the framework's answer to an exception."""
-    status, headers, content = _problem(request.scope, error)
+    scope = request.scope
+    status, headers, content = _problem(scope[DEFECT], scope, error)
     return Response(
         content=content, status_code=status, media_type=problems.MEDIA_TYPE, headers=headers
     )
 
 
-def _problem(scope: Any, error: Exception) -> tuple[int, dict[str, str], bytes]:
+def _problem(
+    on_defect: Callable[[str, BaseException], None] | None, scope: Any, error: Exception
+) -> tuple[int, dict[str, str], bytes]:
     """Return the problem that an exception becomes; one without a row in the table is a defect."""
     request_id, path = str(scope.get("labfleet.request_id", "")), scope["path"]
     known = error if isinstance(error, errors.LabfleetError) else _translated(error)
     if known is None:
-        on_defect = scope[DEFECT]
         if on_defect is not None:
             on_defect(request_id, error)
         found = problems.unexpected(instance=path, request_id=request_id)

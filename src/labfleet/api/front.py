@@ -9,15 +9,18 @@ by their statement.
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from labfleet.api.compatible.compat_stream import CompatStream
 from labfleet.api.core import problems
+from labfleet.api.core.direct import Direct
 from labfleet.api.core.host_names import EVERY_NAME, HostNames
-from labfleet.api.core.route import SMALL, EventStream, Route
+from labfleet.api.core.route import JSON, SMALL, EventStream, Route
 from labfleet.api.core.served import CALLER, HELD, STREAM, TAKE, whole
 from labfleet.api.core.writes import Writes
 from labfleet.api.streams.open_stream import OpenStreams, Receive, Scope, Send
@@ -46,11 +49,19 @@ SECURITY = {
     b"cache-control": b"no-store",
 }
 _SECURITY = tuple(SECURITY.items())
+_JSON = (b"content-type", JSON.encode())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = frozenset({"GET", "HEAD"})
 App = Callable[[Any, Any, Any], Any]
+Whole = tuple[int, list[tuple[bytes, bytes]], bytes]
+"""A whole reply: status, headers, body."""
 # The extension point for browsers: returns a token from a cookie, say. Safe methods only.
 Credentials = Callable[[Mapping[str, Any]], str | None]
+
+
+async def _nowhere(message: Any) -> None:
+    """Send nothing: who asks takes what is returned."""
+    del message
 
 
 class Done(NamedTuple):
@@ -83,9 +94,18 @@ class Front:
         defended: Callable[[Awaitable[None], Call], Awaitable[None]] = lambda stream, _: stream,
         document: Callable[[], Mapping[str, Any]] = dict,
         names: HostNames = EVERY_NAME,
+        direct: Mapping[tuple[str, str], Direct] = MappingProxyType({}),
+        guarded: Callable[[Awaitable[Whole], Scope], Awaitable[Whole]] = lambda work, _: work,
     ) -> None:
         self._inner = inner
         self._names = names
+        self.direct = {
+            path.encode("ascii"): each
+            for (method, path), each in direct.items()
+            if method == "POST"
+        }
+        """Routes that `answer` answers, all of them POST, by the path as it is in a request."""
+        self._guarded = guarded
         self._document = document
         self.routes = routes
         self._public = frozenset(each.path for each in routes.values() if each.public)
@@ -127,9 +147,30 @@ class Front:
                 seconds = asyncio.get_running_loop().time() - started
                 self._done(call.done(seconds))
 
-    async def _serve(self, call: Call, scope: Scope, receive: Receive) -> Awaitable[None] | None:
-        """Answer a request; return what is left to do when the answer is a stream."""
-        path, method = scope["path"], scope["method"]
+    async def answer(
+        self, direct: Direct, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> Whole:
+        """Return status, headers and body of the reply to a POST that is there whole.
+
+        `direct` is one of this object's; names of headers are in small letters, and none is given
+        twice. It does what a call of this application does, and raises nothing.
+        """
+        scope: Scope = {"method": "POST", "path": direct.route.path, "headers": headers}
+        call = Call(self._services, scope, _nowhere)
+        started = asyncio.get_running_loop().time()
+        work = self._answered(call, scope, direct, body)
+        call.status, told, made = await self._guarded(work, scope)
+        if self._done is not None:
+            self._done(call.done(asyncio.get_running_loop().time() - started))
+        return call.status, [*told, *_SECURITY, *call.own()], made
+
+    async def _answered(self, call: Call, scope: Scope, direct: Direct, body: bytes) -> Whole:
+        self._demand_name(scope)
+        self._take(_shown(await self._caller(call, scope, "POST")))
+        made = await direct.answer(scope, body)
+        return direct.route.status, [_JSON, (b"content-length", b"%d" % len(made))], made
+
+    def _demand_name(self, scope: Scope) -> None:
         asked = _header(scope, b"host")
         if not self._names.known(asked):
             raise errors.Invalid(
@@ -137,28 +178,37 @@ class Front:
                 "name to the server's setting host_names",
                 reason="UnknownHost",
             )
+
+    async def _caller(self, call: Call, scope: Scope, method: str) -> Principal | None:
+        """Put the caller into the scope and return whose token was shown; None for no token."""
+        principal = await self._principal(scope, method)
+        if principal is not None:
+            call.principal = principal.id
+            call.told = access.may(principal, "read", "Settings")
+            scope[CALLER] = Caller(principal, call.request_id)
+        return principal
+
+    def _take(self, taker: Principal) -> None:
+        """Count one write of a caller; raise Throttled beyond its limit."""
+        most = self._services.settings.now().limits.writes_per_minute
+        self._writes.take(taker, most, asyncio.get_running_loop().time())
+
+    async def _serve(self, call: Call, scope: Scope, receive: Receive) -> Awaitable[None] | None:
+        """Answer a request; return what is left to do when the answer is a stream."""
+        path, method = scope["path"], scope["method"]
+        self._demand_name(scope)
         ours = path.startswith(_OURS)
         if path in self._public:
             # Without a look at any token: a probe that carries a stale one, or one that comes
             # while the store is down, must not make anybody restart a healthy process.
             await self._inner(scope, receive, call.send)
             return None
-        principal = await self._principal(scope, method)
-        if principal is not None:
-            call.principal = principal.id
-            call.told = access.may(principal, "read", "Settings")
-            scope[CALLER] = Caller(principal, call.request_id)
-        if ours and principal is None:
-            raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
-        if ours and principal is not None and method not in _SAFE:
-            most = self._services.settings.now().limits.writes_per_minute
-            taker = principal
-
-            def take() -> None:
-                self._writes.take(taker, most, asyncio.get_running_loop().time())
-
-            take()
-            scope[TAKE] = take
+        principal = await self._caller(call, scope, method)
+        if ours:
+            taker = _shown(principal)
+            if method not in _SAFE:
+                self._take(taker)
+                scope[TAKE] = functools.partial(self._take, taker)
         if not ours and self._web is not None:
             scope[DOCUMENT] = self._document
             await self._web(scope, await _bounded_body(scope, receive), call.send)
@@ -205,16 +255,20 @@ class Call:
                 headers += _SECURITY
             else:
                 headers += [pair for pair in _SECURITY if pair[0] not in present]
-            headers.append((b"x-request-id", self.request_id.encode()))
-            now = clock.format_instant(self._services.clock.now())
-            headers.append((b"labfleet-time", now.encode()))
-            pauses = self._services.settings.pauses() if self.told else ()
-            if pauses:
-                # On every reply, so that every client for people can show it at once.
-                text = "; ".join(_paused(each) for each in pauses[:PAUSES_SHOWN])
-                headers.append((PAUSED_HEADER, quote(text).encode()))
+            headers += self.own()
             message = {**message, "headers": headers}
         await self._send(message)
+
+    def own(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of a reply that say of which request, when, and what is paused."""
+        now = clock.format_instant(self._services.clock.now())
+        found = [(b"x-request-id", self.request_id.encode()), (b"labfleet-time", now.encode())]
+        pauses = self._services.settings.pauses() if self.told else ()
+        if pauses:
+            # On every reply, so that every client for people can show it at once.
+            text = "; ".join(_paused(each) for each in pauses[:PAUSES_SHOWN])
+            found.append((PAUSED_HEADER, quote(text).encode()))
+        return found
 
     async def refuse(self, error: errors.LabfleetError) -> None:
         if self.status:
@@ -253,6 +307,13 @@ def _paused(pause: Pause) -> str:
     """Return a pause in words, with the command that ends it; each pool needs its own."""
     which = f" --pool {pause.pool}" if pause.pool else ""
     return f"{pause.text[:160]}. It ends with: labfleet resume{which}"
+
+
+def _shown(principal: Principal | None) -> Principal:
+    """Return who calls; Denied when no token was shown."""
+    if principal is None:
+        raise errors.Denied("a bearer token is needed", reason="Unauthenticated")
+    return principal
 
 
 def _credential(scope: Mapping[str, Any]) -> str | None:

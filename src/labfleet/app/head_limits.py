@@ -65,16 +65,24 @@ class BoundedHeads(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Note that the head is complete."""
-        self._in_head = False
-        self._head_bytes = 0
-        self._stop_waiting()
+        self.head_ended()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Expect the next head; while the connection is idle uvicorn's own time-out counts."""
+        self.expect_head()
+        super().on_message_complete()
+
+    def head_ended(self) -> None:
+        """Count and wait no longer: the head is there."""
+        self._in_head = False
+        self._head_bytes = 0
+        self._stop_waiting()
+
+    def expect_head(self) -> None:
+        """Count the next bytes as those of a head."""
         self._in_head = True
         self._head_bytes = 0
-        super().on_message_complete()
 
     def _wait(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
@@ -88,9 +96,3 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_timer = None
         if not self.transport.is_closing():
             self.transport.close()
-
-
-def bounded(most: int, full: Callable[[], None]) -> type[BoundedHeads]:
-    """Return the protocol for a server of at most so many connections."""
-    limits = {"most": most, "full": staticmethod(full)}
-    return type("BoundedConnections", (BoundedHeads,), limits)

@@ -232,7 +232,7 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         lambda: [((), refusals.count)],
     )
     most = open_files.for_clients(open_files.raise_limit())
-    listener = serving.server(app, settings, most=most, refusals=refusals)
+    listener = serving.server(app, settings, most=most, refusals=refusals, answers=app)
 
     async def serve() -> None:
         await listener.serve(sockets=[bound])  # type: ignore[list-item]

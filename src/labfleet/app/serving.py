@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import uvicorn
 
 from labfleet.app import logs
-from labfleet.app.head_limits import bounded
 from labfleet.app.settings import Settings
+from labfleet.app.whole_requests import Answers, bounded
 from labfleet.kernel import addresses, errors
 
 BACKLOG = 2048
@@ -74,14 +74,22 @@ class Refusals:
 
 
 def server(
-    app: object, settings: Settings, *, most: int = 2**31, refusals: Refusals | None = None
+    app: object,
+    settings: Settings,
+    *,
+    most: int = 2**31,
+    refusals: Refusals | None = None,
+    answers: Answers | None = None,
 ) -> Listener:
-    """Return the configured server of at most `most` connections; `serve(sockets=[...])` runs it."""
+    """Return the configured server of at most `most` connections; `serve(sockets=[...])` runs it.
+
+    `answers` answers requests past ASGI that it has a direct route for.
+    """
     return Listener(
         uvicorn.Config(
             app,  # type: ignore[arg-type]
             loop="none",
-            http=bounded(most, (refusals or Refusals()).note),
+            http=bounded(most, (refusals or Refusals()).note, answers),
             ws="none",
             lifespan="off",
             log_config=None,

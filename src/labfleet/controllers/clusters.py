@@ -167,6 +167,11 @@ class ClusterController:
         if view is not None and view.nodes:
             total = cluster_seen.capacity((each.allocatable, True) for each in view.nodes)
             has = {"cpu_milli": total.cpu_milli, "memory_mib": total.memory_mib}
+        elif view is None and cluster.status.seen is not None:
+            # What its nodes had when they were last seen: figures are not believed unchecked.
+            known = cluster.status.seen.capacity
+            has = {"cpu_milli": known.cpu_milli, "memory_mib": known.memory_mib}
+            has = {name: each for name, each in has.items() if each}
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
         running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
         ours = [each for each in runs if each.name in running or each.metadata.uid in running]

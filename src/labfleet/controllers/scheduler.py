@@ -1,26 +1,25 @@
 """The scheduler: binds waiting sessions to workers, one cycle at a time.
 
 A cycle takes one snapshot and places all due sessions in order, each against the snapshot as
-changed by the ones before (as in a cycle of kueue). Each binding is one commit of the session, its
-ports and the worker's ledger row. When another writer changed one of them meanwhile, the commit
-fails with a conflict and the session waits for the next cycle.
+changed by the ones before (as in a cycle of kueue). The bindings to a worker are one commit of the
+sessions, their ports and the worker's ledger row (`bindings`). When another writer changed one of
+them meanwhile, the commit fails with a conflict and these sessions wait for the next cycle.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
-from labfleet.controllers import requests
+from labfleet.controllers.bindings import Bindings
 from labfleet.controllers.context import Context
-from labfleet.controllers.requests import Requests, shape_of
-from labfleet.decisions import parking, placement, port_numbers
-from labfleet.decisions.catalogues import Names
+from labfleet.controllers.placeable import PlaceableWorkers
+from labfleet.controllers.requests import Requests
+from labfleet.decisions import placement, port_numbers
 from labfleet.decisions.lifecycle.session import decide as lifecycle
-from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -30,48 +29,27 @@ from labfleet.resources.amounts import Amounts, Reservation, Shortage
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
-from labfleet.resources.pool import Pool
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.resources.worker import Worker
-from labfleet.service.core import ledger_rows
-from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds import catalogues
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
 CYCLE = 15.0
 CYCLE_LIMIT = 500
 HEAD = 400
-YIELD_EVERY = 50
-KEPT_LIMIT = 20_000
+YIELD_EVERY = 10
 
 
 @dataclass(slots=True)
 class _Board:
-    """The snapshot of a cycle, updated with each placement.
-
-    `candidates` and `shapes` are keyed by namespace: a session only gets those of its own. `held`
-    says for a namespace and track why workers that could take it do not come up.
-    """
+    """What a cycle is decided on; `since` has the ledger revisions of the workers it wrote."""
 
     revision: int
     now: datetime
-    candidates: dict[str, dict[str, placement.Candidate]]
-    taken: dict[Key, set[tuple[str, int]]]
-    shapes: dict[str, list[placement.WorkerShape]]
     judge: catalogues.Judge
-    held: dict[tuple[str, str | None], str] = field(default_factory=dict)
     since: dict[Key, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A candidate as computed, and the inputs that it was computed from."""
-
-    worker: Worker
-    here: tuple[Session, ...]
-    free: int
-    candidate: placement.Candidate
 
 
 class Scheduler:
@@ -79,10 +57,10 @@ class Scheduler:
 
     def __init__(self, context: Context, ports: stores.PortStore) -> None:
         self.context = context
-        self._ports = ports
+        self._workers = PlaceableWorkers(context, ports)
         self._requests = Requests(context)
         self._next = 0
-        self._kept: dict[Key, _Kept] = {}
+        self._bindings = Bindings(context, ACTOR)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
@@ -91,6 +69,7 @@ class Scheduler:
         due, ahead = self._requests.due(now), self._requests.ahead(now)
         if not due and not ahead:
             return Again(CYCLE)
+        self._bindings = Bindings(self.context, ACTOR)  # nothing of a cycle that was cut off
         board = await self._snapshot()
         last = board.revision
         for session in ahead[:CYCLE_LIMIT]:
@@ -99,6 +78,9 @@ class Scheduler:
             if count % YIELD_EVERY == YIELD_EVERY - 1:
                 await asyncio.sleep(0)  # a long queue must not block the event loop
             last = max(last, await self._one(session, board))
+            if self._bindings.full:
+                last = max(last, await self._write(board))
+        last = max(last, await self._write(board))
         await self.context.cache.reached(last)
         return Again(CYCLE)
 
@@ -117,50 +99,24 @@ class Scheduler:
 
     async def _snapshot(self) -> _Board:
         cache = self.context.cache
+        # Before the workers are read: a reservation that is newer than `revision` is a conflict.
         revision, now = cache.revision, self.context.clock.now()
-        living = cache.by(indices.WORKERS_LIVING, True)
-        hosting = [each for each in living if each.status.phase in worker_phases.HOSTING]
-        held = {
-            (each.namespace, track): cause
-            for each in living
-            if each.status.phase not in worker_phases.HOSTING
-            and (cause := worker_phases.provider_trouble(each))
-            for track in (each.spec.track, None)  # None: a session that takes any
-        }
-        # Read before the ports, so that all of it is valid at `revision`.
-        here = {each.key: cache.by(indices.SESSIONS_HERE, each.key.path) for each in hosting}
-        taken: dict[Key, set[tuple[str, int]]] = {}
-        for worker in hosting:
-            taken[worker.key] = {
-                (each.partition("/")[0], int(each.partition("/")[2]))
-                for each in worker.status.foreign_ports
-            }
-        of_path = {key.path: used for key, used in taken.items()}
-        for row in await self._ports.ports():
-            if row.worker in of_path:
-                of_path[row.worker].add((row.transport, row.number))
-        candidates: dict[str, dict[str, placement.Candidate]] = {}
-        for each in hosting:
-            made = self._candidate(each, here[each.key], taken[each.key])
-            candidates.setdefault(each.namespace, {})[each.name] = made
-        if len(self._kept) > KEPT_LIMIT:
-            self._kept.clear()
-        judge = catalogues.Judge(cache)
-        return _Board(revision, now, candidates, taken, self._shapes(), judge, held)
+        await self._workers.refresh()
+        return _Board(revision, now, catalogues.Judge(cache))
 
-    def _candidate(
-        self, worker: Worker, here: tuple[Session, ...], taken: set[tuple[str, int]]
-    ) -> placement.Candidate:
-        """Return the worker to place on; one unchanged since the last call comes from a cache."""
-        used = sum(transport == "tcp" for transport, _ in taken)
-        has = catalogues.of_worker(self.context.cache, worker)
-        free = port_numbers.LAST - port_numbers.FIRST + 1 - used
-        kept = self._kept.get(worker.key)
-        same = kept is not None and kept.worker is worker and kept.here is here
-        if kept is None or not same or kept.free != free or kept.candidate.has is not has:
-            made = _candidate(worker, requests.reserved(here), free, has)
-            kept = self._kept[worker.key] = _Kept(worker, here, free, made)
-        return kept.candidate
+    async def _place(
+        self, session: Session, request: placement.PlacementRequest, board: _Board
+    ) -> Decision:
+        """Return the decision; a long look at a large fleet does not block the event loop."""
+        fleet = self._workers.fleet(session.namespace)
+        steps = fleet.steps(request, now=board.now, revision=board.revision)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                decision: Decision = done.value
+                return decision
+            await asyncio.sleep(0)
 
     async def _one(self, session: Session, board: _Board) -> int:
         """Decide on one session and write the decision; return the revision written or 0."""
@@ -170,24 +126,24 @@ class Scheduler:
             return await self._refuse(
                 session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
             )
-        shapes = board.shapes.get(session.namespace, [])
+        shapes = self._workers.shapes(session.namespace)
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        offered = list(board.candidates.get(session.namespace, {}).values())
-        decision = placement.place(request, offered, now=board.now, revision=board.revision)
+        decision = await self._place(session, request, board)
         if decision.chosen is None:
             decision = self._without(definition, request, decision, board)
-            cause = board.held.get((session.namespace, request.track))
+            cause = self._workers.trouble(session.namespace, request.track)
             if cause is not None:
                 told = f"{decision.message}; {cause}"
                 decision = msgspec.structs.replace(decision, message=told)
             return await self._wait(session, decision)
-        taken = board.taken[Ref(Worker, session.namespace, decision.chosen).key]
+        taken = self._workers.taken[Ref(Worker, session.namespace, decision.chosen).key]
         ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):
             return await self._wait(session, _short_of_ports(decision, ports))
-        return await self._bind(session, decision, ports, request, board)
+        self._bind(session, decision, ports, request, board)
+        return 0
 
     def _without(
         self,
@@ -211,7 +167,7 @@ class Scheduler:
             return await self._refuse(
                 session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
             )
-        shapes = board.shapes.get(session.namespace, [])
+        shapes = self._workers.shapes(session.namespace)
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
@@ -227,14 +183,15 @@ class Scheduler:
         )
         return await self._wait(session, decision)
 
-    async def _bind(
+    def _bind(
         self,
         session: Session,
         decision: Decision,
         ports: tuple[PortAllocation, ...],
         request: placement.PlacementRequest,
         board: _Board,
-    ) -> int:
+    ) -> None:
+        """Take the place on the board; `_write` writes it."""
         worker = decision.chosen or ""
         key = Ref(Worker, session.namespace, worker).key
         reservation = Reservation(
@@ -253,60 +210,19 @@ class Scheduler:
             reason=str(PhaseReason.SCHEDULED),
             message=f"placed on {worker}",
         )
-        row = ledger_rows.of(key)
-        try:
-            revision, _ = await self.context.objects.save(
-                msgspec.structs.replace(session, status=status),
-                cause=self.context.cause(ACTOR, decision.message),
-                preconditions=(ledger_rows.untouched(row, board.since.get(key, board.revision)),),
-                writes=(
-                    ledger_rows.touch(row),
-                    stores.TakePorts(
-                        worker=key.path,
-                        owner=session.metadata.uid,
-                        ports=tuple((port.transport, port.number) for port in ports),
-                    ),
-                ),
-                fence=self.context.fence(),
-            )
-        except errors.Fenced:
-            raise
-        except errors.Conflict:
-            # Another writer was first; skip this worker for the rest of the cycle.
-            board.candidates[key.namespace].pop(worker, None)
-            return 0
-        board.since[key] = revision
-        board.taken[key] |= {(port.transport, port.number) for port in ports}
-        before = board.candidates[key.namespace][worker]
-        board.candidates[key.namespace][worker] = replace(
-            before,
-            reservations=(*before.reservations, reservation),
-            sessions=before.sessions + 1,
-        )
-        return revision
+        self._bindings.add(msgspec.structs.replace(session, status=status), key)
+        self._workers.taken[key] |= {(port.transport, port.number) for port in ports}
+        self._workers.fleet(key.namespace).book(worker, reservation)
+        self._workers.mark(key)
 
-    def _shapes(self) -> dict[str, list[placement.WorkerShape]]:
-        """Return a namespace's possible empty workers: of live pools' templates and as running."""
-        shapes: dict[str, list[placement.WorkerShape]] = {}
-        for pool in self.context.cache.all(Pool):
-            if pool.deleting or pool.spec.desired != "Ready":
-                continue
-            template = self.context.cache.find(refs.template_of(pool))
-            shape = shape_of(pool, template, self.context.cache)
-            if shape is not None:
-                shapes.setdefault(pool.namespace, []).append(shape)
-        for worker in self.context.cache.by(indices.WORKERS_LIVING, True):
-            live = worker.status.phase in worker_phases.HOSTING | worker_phases.BOOTING
-            if (live or parking.auto_stopped(worker)) and worker.status.capacity is not None:
-                shapes.setdefault(worker.namespace, []).append(
-                    placement.WorkerShape(
-                        name=worker.name,
-                        track=worker.spec.track,
-                        capacity=worker.status.capacity,
-                        product=worker.status.licence.product,
-                    )
-                )
-        return shapes
+    async def _write(self, board: _Board) -> int:
+        """Write the bindings decided so far; return the newest revision, 0 for none."""
+        written = await self._bindings.write(board.since, board.revision)
+        board.since.update(written.bound)
+        for key in written.lost:
+            # Another writer was first; skip this worker, already marked, for the rest of the cycle.
+            self._workers.fleet(key.namespace).drop(key.name)
+        return written.revision
 
     async def _refuse(
         self, session: Session, board: _Board, reason: PhaseReason, message: str
@@ -361,27 +277,6 @@ class Scheduler:
         except errors.Conflict:
             return 0
         return revision
-
-
-def _candidate(
-    worker: Worker, held: tuple[Reservation, ...], free_ports: int, has: Names | None
-) -> placement.Candidate:
-    licence, machine = worker.status.licence, worker.spec.machine
-    return placement.Candidate(
-        name=worker.name,
-        track=worker.spec.track,
-        pool=worker.spec.pool,
-        closed=worker_phases.closed_word(worker),
-        closes_at=worker_phases.closes_at(worker),
-        licensed=bool(licence.licensed),
-        product=licence.product,
-        unlicensed_nodes=5 if machine is None else machine.cml.max_nodes_unlicensed,
-        capacity=worker.status.capacity,
-        reservations=held,
-        sessions=len(held),
-        free_ports=free_ports,
-        has=has,
-    )
 
 
 def _same(before: Decision, after: Decision) -> bool:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from labfleet.decisions import ledger, wording
 from labfleet.resources.amounts import Amounts, Reservation, Shortage, vector
@@ -23,7 +24,7 @@ from labfleet.resources.session_conditions import WaitReason
 UNLICENSED_NODES = 5
 """Running nodes that CML allows without a licence (facts/cml.md#licensing)."""
 
-_SHORT = {
+SHORT = {
     "cpu_milli": "InsufficientCpu",
     "memory_mib": "InsufficientMemory",
     "storage_mib": "InsufficientStorage",
@@ -105,7 +106,7 @@ class Candidate:
         object.__setattr__(self, "booked", booked)
         object.__setattr__(self, "real", real)
         object.__setattr__(self, "room", room)
-        object.__setattr__(self, "fill", 0.0 if real is None else _fill(booked, real))
+        object.__setattr__(self, "fill", _fill(booked, real))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +123,20 @@ class WorkerShape:
     has: frozenset[str] | None = None
 
 
-Score = Callable[[Candidate], float]
+class Load(Protocol):
+    """What a score looks at."""
+
+    @property
+    def fill(self) -> float: ...
+
+    @property
+    def sessions(self) -> int: ...
 
 
-def bin_packing(candidate: Candidate) -> float:
+Score = Callable[[Load], float]
+
+
+def bin_packing(candidate: Load) -> float:
     """Return how full the worker is: full ones are preferred, so that empty ones can be removed.
 
     mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions)
@@ -134,9 +145,14 @@ def bin_packing(candidate: Candidate) -> float:
     return candidate.fill + min(0.05, 0.01 * candidate.sessions)
 
 
-def _fill(booked: Amounts, real: Amounts) -> float:
-    cpu = booked.cpu_milli / max(1, real.cpu_milli)
-    return (cpu + booked.memory_mib / max(1, real.memory_mib)) / 2
+def _fill(booked: Amounts, real: Amounts | None) -> float:
+    return 0.0 if real is None else fill_of(booked.cpu_milli, booked.memory_mib, real)
+
+
+def fill_of(cpu_milli: int, memory_mib: int, real: Amounts) -> float:
+    """Return the mean share of CPU and memory that is booked."""
+    cpu = cpu_milli / max(1, real.cpu_milli)
+    return (cpu + memory_mib / max(1, real.memory_mib)) / 2
 
 
 def place(
@@ -153,49 +169,106 @@ def place(
     never exceed the capacity. Of equal scores the first name wins. Call `never_fits` first:
     this function answers `waiting` also for a request that can never fit.
     """
-    fitting: list[tuple[float, str]] = []
-    missing: list[tuple[int, float, str, Verdict]] = []
-    counts: Counter[str] = Counter()
-    wanted = vector(request.amounts)
-    for candidate in candidates:
-        reasons, shortages = _judge(request, wanted, candidate, now)
-        if reasons:
-            counts[reasons[0]] += 1
-            missing.append(_miss(candidate.name, reasons, shortages))
-        else:
-            fitting.append((-score(candidate), candidate.name))
-    best = heapq.nsmallest(CANDIDATES, fitting)
-    near = heapq.nsmallest(CANDIDATES - len(best), missing, key=_nearness)
-    verdicts = tuple(
-        Verdict(name=name, fits=True, score=round(-value, 6)) for value, name in best
-    ) + tuple(each[3] for each in near)
-    chosen = best[0][1] if best else None
-    reason = "Fits" if chosen else str(_why(request, candidates, counts))
-    return Decision(
-        outcome="assigned" if chosen else "waiting",
-        reason=reason,
-        message=_message(request, chosen, reason, near),
-        at=now,
-        revision=revision,
-        requested=request.amounts,
-        chosen=chosen,
-        candidates=verdicts,
-        evaluated=len(candidates),
-        rejected_by_reason=dict(sorted(counts.items())),
-    )
+    scan = Scan(request, now, score)
+    scan.look(candidates)
+    return scan.decision(revision)
+
+
+class Scan:
+    """The work of `place`, for a caller that looks at the candidates in several steps.
+
+    The answer is that of one look at all of them, in whatever order they come.
+    """
+
+    def __init__(
+        self, request: PlacementRequest, now: datetime, score: Score = bin_packing
+    ) -> None:
+        self._request = request
+        self._now = now
+        self._score = score
+        self._wanted = vector(request.amounts)
+        self._seen: list[Candidate] = []
+        self._fitting: list[tuple[float, str]] = []
+        self._missing: list[tuple[int, float, str, Verdict]] = []
+        self._counts: Counter[str] = Counter()
+
+    def look(self, candidates: Iterable[Candidate]) -> None:
+        """Judge these candidates too."""
+        for candidate in candidates:
+            self._seen.append(candidate)
+            reasons, shortages = _judge(self._request, self._wanted, candidate, self._now)
+            if reasons:
+                self._counts[reasons[0]] += 1
+                self._missing.append(_miss(candidate.name, reasons, shortages))
+            else:
+                self._fitting.append((-self._score(candidate), candidate.name))
+
+    def decision(self, revision: int) -> Decision:
+        """Return the decision on all that was looked at."""
+        best = heapq.nsmallest(CANDIDATES, self._fitting)
+        near = heapq.nsmallest(CANDIDATES - len(best), self._missing, key=_nearness)
+        verdicts = tuple(fitting(value, name) for value, name in best)
+        chosen = best[0][1] if best else None
+        reason = "Fits" if chosen else str(_why(self._request, self._seen, self._counts))
+        return Decision(
+            outcome="assigned" if chosen else "waiting",
+            reason=reason,
+            message=_message(self._request, chosen, reason, near),
+            at=self._now,
+            revision=revision,
+            requested=self._request.amounts,
+            chosen=chosen,
+            candidates=verdicts + tuple(each[3] for each in near),
+            evaluated=len(self._seen),
+            rejected_by_reason=dict(sorted(self._counts.items())),
+        )
+
+
+def fitting(value: float, name: str) -> Verdict:
+    """Return the verdict on a worker that fits; `value` is its score, negative."""
+    return Verdict(name=name, fits=True, score=round(-value, 6))
+
+
+def judge(
+    request: PlacementRequest, candidate: Candidate, now: datetime
+) -> tuple[tuple[str, ...], tuple[Shortage, ...]]:
+    """Return why the candidate cannot take the request, with what it lacks; nothing if it can."""
+    return _judge(request, vector(request.amounts), candidate, now)
+
+
+def unsuited(request: PlacementRequest, candidate: Candidate) -> str | None:
+    """Return why the candidate takes no such request, whatever is booked and whenever it ends.
+
+    None when that is left to the window: to what is free then, and to `closes_at`.
+    """
+    if candidate.closed is not None:
+        return candidate.closed
+    if request.track not in {None, candidate.track}:
+        return "TrackMismatch"
+    if candidate.has is not None and not request.needs <= candidate.has:
+        return "MissingDefinitions"
+    product = candidate.product if candidate.licensed else None
+    if request.licence_affinity and not serves(product, request.licence_affinity):
+        return "LicenceMismatch"
+    if candidate.real is None:
+        return "CapacityUnknown"
+    if not candidate.licensed and request.amounts.nodes > candidate.real.nodes:
+        return "UnlicensedNodeLimit"
+    return None
 
 
 def never_fits(
-    request: PlacementRequest, shapes: Sequence[WorkerShape], *, now: datetime, revision: int = 0
+    request: PlacementRequest, shapes: Iterable[WorkerShape], *, now: datetime, revision: int = 0
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
     `shapes` are empty workers: of the pools' templates, and of the existing workers. Without a
     shape on the request's track the answer is None: a pool may be added, so the request waits.
     """
-    ours = [each for each in shapes if request.track in {None, each.track}]
     missing: list[tuple[int, float, str, Verdict]] = []
-    for shape in ours:
+    for shape in shapes:
+        if request.track not in {None, shape.track}:
+            continue
         if not serves(shape.product, request.licence_affinity):
             missing.append(_miss(shape.name, ("LicenceMismatch",), ()))
             continue
@@ -319,7 +392,7 @@ def _with_nodes(capacity: Amounts, nodes: int) -> Amounts:
 
 
 def _words(shortages: Iterable[Shortage]) -> tuple[str, ...]:
-    return tuple(_SHORT[each.dimension] for each in shortages)
+    return tuple(SHORT[each.dimension] for each in shortages)
 
 
 def _miss(
@@ -365,9 +438,9 @@ def _message(
     reason: str,
     near: Sequence[tuple[int, float, str, Verdict]],
 ) -> str:
-    needs = f"needs {wording.amounts(request.amounts)}"
+    needs = needs_words(request)
     if chosen is not None:
-        return f"{needs}; placed on {chosen}"
+        return placed_words(needs, chosen)
     if reason == WaitReason.NO_WORKERS:
         return f"{needs}; there is no worker yet"
     if reason == WaitReason.NO_TRACK:
@@ -376,6 +449,16 @@ def _message(
     if best.shortages:
         return f"{needs}; best worker {best.name} is short {wording.short(best.shortages)}"
     return f"{needs}; best worker {best.name}: {_SAYS[best.reasons[0]]}"
+
+
+def needs_words(request: PlacementRequest) -> str:
+    """Return the first half of a decision's message."""
+    return f"needs {wording.amounts(request.amounts)}"
+
+
+def placed_words(needs: str, chosen: str) -> str:
+    """Return the message of a decision that found a worker."""
+    return f"{needs}; placed on {chosen}"
 
 
 _SAYS = {

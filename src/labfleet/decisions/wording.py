@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Shortage, vector
 
 
 def quantity(dimension: str, value: int) -> str:
@@ -24,9 +24,9 @@ def quantity(dimension: str, value: int) -> str:
 def amounts(value: Amounts) -> str:
     """Return the amounts that are not zero, without lab slots."""
     parts = [
-        quantity(name, getattr(value, name))
-        for name in DIMENSIONS
-        if getattr(value, name) and name != "labs"
+        quantity(name, amount)
+        for name, amount in zip(DIMENSIONS, vector(value), strict=True)
+        if amount and name != "labs"
     ]
     return " / ".join(parts) or "nothing"
 

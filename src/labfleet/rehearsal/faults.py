@@ -82,7 +82,16 @@ SCHEDULED: dict[str, tuple[float, float, float]] = {
 
 RUN_RATES = {"reply_lost": 0.06, "meter_away": 0.01, "meter_late": 0.03}
 """Rates of run scripts: drawn only when there are any, and after all others."""
-RUN_SCHEDULED = {"killed_at_decision": (10.0, 1.0, 60.0)}
+RUN_SCHEDULED = {
+    "killed_at_decision": (10.0, 1.0, 60.0),
+    "metrics_stopped": (10.0, 90.0, 1500.0),
+    "metrics_wrong": (8.0, 120.0, 1200.0),
+    "source_clock": (8.0, 120.0, 1200.0),
+    "api_silent": (8.0, 60.0, 1200.0),
+    "watch_lost": (24.0, 0.0, 0.0),
+    "pod_ended": (12.0, 0.0, 0.0),
+    "node_lost": (6.0, 60.0, 1500.0),
+}
 OF_RUNS = frozenset({*RUN_RATES, *RUN_SCHEDULED})
 KINDS = (*RATES, *RUN_RATES, *SCHEDULED, *RUN_SCHEDULED)
 LICENCE = frozenset({"licence_unreachable", "licence_revoked"})

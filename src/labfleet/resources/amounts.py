@@ -112,23 +112,6 @@ class Reservation(Record, frozen=True, kw_only=True):
     end: datetime | None = None
 
 
-def blocks(raw: Any, path: str) -> list[tuple[str, ...]]:
-    """Return where in a raw object the blocks of amounts are that a dotted path means.
-
-    A step `*` stands for each key of a mapping. What is no mapping has no block.
-    """
-    found: list[tuple[tuple[str, ...], Any]] = [((), raw)]
-    for step in path.split("."):
-        found = [
-            ((*steps, key), inner[key])
-            for steps, inner in found
-            if isinstance(inner, Mapping)
-            for key in (inner if step == "*" else (step,))
-            if key in inner
-        ]
-    return [steps for steps, block in found if isinstance(block, Mapping)]
-
-
 def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
     """Return the raw mapping with friendly keys turned into base units.
 
@@ -155,3 +138,20 @@ def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
             message = f"{name}: an amount is at most {MOST}"
             raise ValueError(message)
     return turned
+
+
+def blocks(raw: Any, path: str) -> list[tuple[str, ...]]:
+    """Return where in a raw object the blocks of amounts are that a dotted path means.
+
+    A step `*` stands for each key of a mapping. What is no mapping has no block.
+    """
+    found: list[tuple[tuple[str, ...], Any]] = [((), raw)]
+    for step in path.split("."):
+        found = [
+            ((*steps, key), inner[key])
+            for steps, inner in found
+            if isinstance(inner, Mapping)
+            for key in (inner if step == "*" else (step,))
+            if key in inner
+        ]
+    return [steps for steps, block in found if isinstance(block, Mapping)]

@@ -142,15 +142,15 @@ def typed(given: Mapping[str, Any]) -> dict[str, Parameter]:
     """
     found: dict[str, Parameter] = {}
     for name, value in given.items():
-        if value is None:
+        if isinstance(value, str):
+            found[name] = _of_text(value)
+        elif value is None:
             continue
-        if isinstance(value, bool):
+        elif isinstance(value, bool):
             found[name] = value
-        elif isinstance(value, int | float):
+        elif isinstance(value, (int, float)):
             # Beyond that it is no size of anything, and no float may hold it.
             found[name] = float(value) if -_FAR < value < _FAR else str(value)[:64]
-        elif isinstance(value, str):
-            found[name] = _of_text(value)
         else:
             found[name] = msgspec.json.encode(value, order="sorted").decode()
     return found

@@ -22,12 +22,14 @@ Run = Callable[[str, Parameters], Rows]
 class Database(Protocol):
     """A database, opened. `poll` is how often (machine seconds) others' writes are looked for.
 
-    `poll` None: nobody else can write. `shared` tells that reads need the write lane.
+    `poll` None: nobody else can write. `shared` tells that reads need the write lane. `durable` is
+    called in the write lane with the events of each batch that is: by whom it is set, if at all.
     """
 
     sql: dict[str, str]
     poll: float | None
     shared: bool
+    durable: Callable[[list[rules.EventRow]], None] | None
 
     def rows(self, statement: str, parameters: Parameters = ()) -> Rows:
         """Run one reading statement on a snapshot of its own. Read lane."""

@@ -22,6 +22,7 @@ from labfleet.stores import history, rules, samples, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
 from labfleet.stores.instants import from_micros, to_micros
+from labfleet.stores.recent_events import RecentEvents
 from labfleet.stores.runners import Runner
 from labfleet.stores.watchers import Watchers
 
@@ -50,6 +51,10 @@ class FleetStore:
         self._group = GroupCommit(self._start)
         self._closed = False
         self._pages: dict[tuple[store.Cursor, int], asyncio.Future[store.EventPage]] = {}
+        self._recent = RecentEvents()
+        self._epoch = ""
+        self._page: tuple[tuple[store.Cursor, int, int], store.EventPage] | None = None
+        database.durable = self._recent.add
         database.listen(self._watchers.advance, self._read)
 
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -108,6 +113,7 @@ class FleetStore:
     async def head(self) -> store.Cursor:
         rows = await self._read(partial(self._db.rows, self._sql["head"]))
         epoch, revision, _ = rows[0]
+        self._epoch = epoch
         self._watchers.advance(revision)
         return store.Cursor(epoch, revision)
 
@@ -115,6 +121,8 @@ class FleetStore:
         self, after: store.Cursor, *, limit: int = store.PAGE_LIMIT
     ) -> store.EventPage:
         wanted = _limit(limit)
+        if (found := self._own_page(after, wanted)) is not None:
+            return found
         reading = self._pages.get((after, wanted))
         if reading is None:
             parameters = (after.revision, wanted)
@@ -125,6 +133,21 @@ class FleetStore:
             # iteration of the loop knows of no newer event than the read will find.
             asyncio.get_running_loop().call_soon(self._pages.pop, (after, wanted), None)
         return await asyncio.shield(reading)
+
+    def _own_page(self, after: store.Cursor, limit: int) -> store.EventPage | None:
+        """Return the page of what this process has committed just now; None when it did not."""
+        self._check_open()
+        if after.epoch != self._epoch:
+            return None
+        asked = (after, limit, self._recent.newest)
+        if self._page is not None and self._page[0] == asked:
+            return self._page[1]  # a commit wakes all feeds at once, and they ask for the same
+        events = self._recent.after(after.revision, limit)
+        if not events:
+            return None
+        page = store.EventPage(events, store.Cursor(after.epoch, events[-1].revision))
+        self._page = (asked, page)
+        return page
 
     async def events_of(
         self, key: Key, *, before: int | None = None, limit: int = store.PAGE_LIMIT
@@ -297,6 +320,8 @@ class FleetStore:
         limit = await self._write(
             partial(_move_horizon, self._sql, to_micros(before), max(keep, 0))
         )
+        self._recent.forget()
+        self._page = None
         dropped = 0
         replies = to_micros(self._clock.now())
         for name, bound in (

@@ -36,6 +36,7 @@ class PostgresDatabase:
         self.sql = statements("postgres")
         self.poll: float | None = 1.0
         self.shared = readers == 0
+        self.durable: Callable[[list[rules.EventRow]], None] | None = None
         self._url = url
         self._writer = Link(url, lambda connection: begin_life(connection, new_epoch))
         self._listener = Listener(url)
@@ -77,6 +78,8 @@ class PostgresDatabase:
                 message = f"cannot commit: {UNSTORABLE}"
                 raise errors.Invalid(message, reason="UnstorableValue", inner=str(error)) from error
             raise
+        if self.durable is not None:
+            self.durable(plan.events)
         return plan.outcomes
 
     def _load(self, connection: Connection, needs: rules.Needs) -> rules.State:

@@ -74,6 +74,7 @@ class SqliteDatabase:
         self.sql = statements("sqlite")
         self.poll = None if memory else 0.5
         self.shared = memory or readers == 0
+        self.durable: Callable[[list[rules.EventRow]], None] | None = None
         self._path = path
         self._patience = patience
         self._known: dict[Key, rules.Row] = {}
@@ -157,6 +158,8 @@ class SqliteDatabase:
         # Only now, for until it is committed it may be taken back; after a failure nothing is
         # kept, for not even SQLite knows what a failed sync has left.
         self._keep(kept, needs, state)
+        if self.durable is not None:
+            self.durable(plan.events)
         return plan.outcomes
 
     def _keep(self, kept: dict[Key, rules.Row], needs: rules.Needs, state: rules.State) -> None:

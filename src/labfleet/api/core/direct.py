@@ -1,14 +1,15 @@
 """Answers the few routes that are asked most without the framework, whose work they do not need.
 
 Litestar reads parameters that these calls do not have and makes a request and a response of each
-call, which costs as much as a whole decision. What is checked, and in
-which order, is `served`'s: the same functions do it. A call with a query goes to the framework.
+call, which costs as much as a whole decision. What is checked, and in which order, is `served`'s:
+the same functions do it, whether the body still has to be received (`serve`) or is there (`answer`).
+A call with a query goes to the framework.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -16,7 +17,7 @@ import msgspec
 from litestar.params import HeaderParameter, QueryParameter
 
 from labfleet.api.core.route import JSON, Route
-from labfleet.api.core.served import CALLER, allow, sent
+from labfleet.api.core.served import CALLER, allow, sent, sent_whole
 
 _TYPE = (b"content-type", JSON.encode())
 
@@ -36,8 +37,22 @@ class Direct:
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Judge the caller, read the body, run, reply; raises what the application answers."""
-        route = self.route
-        allow(scope, route)
+        allow(scope, self.route)
+        body = await self._run(scope, await sent(scope, receive, self.route))
+        length = (b"content-length", b"%d" % len(body))
+        status = self.route.status
+        await send({"type": "http.response.start", "status": status, "headers": [_TYPE, length]})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def answer(self, scope: Any, raw: bytes) -> bytes:
+        """Return the reply to a request whose body is there; raises what the application answers.
+
+        `scope` has the request's headers and its caller. The body is small: it is read at once.
+        """
+        allow(scope, self.route)
+        return await self._run(scope, sent_whole(scope, raw, self.route))
+
+    async def _run(self, scope: Any, sent_body: Any) -> bytes:
         given: dict[str, Any] = {}
         if self.headers:
             for name, value in scope["headers"]:
@@ -46,22 +61,12 @@ class Direct:
                     given[parameter] = value.decode("latin-1")
         if self.who:
             given["who"] = scope[CALLER]
-        given["sent"] = await sent(scope, receive, route)
-        body = msgspec.json.encode(await route.run(**given))
-        length = (b"content-length", b"%d" % len(body))
-        head = {"type": "http.response.start", "status": route.status, "headers": [_TYPE, length]}
-        await send(head)
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        return msgspec.json.encode(await self.route.run(sent=sent_body, **given))
 
 
-def table(routes: Iterable[Route]) -> Callable[[Mapping[str, Any]], Direct | None]:
-    """Return what finds the direct route of a request, if it has one."""
-    made = {(each.method, each.path): _direct(each) for each in routes if each.direct}
-
-    def find(scope: Mapping[str, Any]) -> Direct | None:
-        return None if scope["query_string"] else made.get((scope["method"], scope["path"]))
-
-    return find
+def table(routes: Iterable[Route]) -> dict[tuple[str, str], Direct]:
+    """Return the direct routes by method and path."""
+    return {(each.method, each.path): _direct(each) for each in routes if each.direct}
 
 
 def _direct(route: Route) -> Direct:

@@ -138,16 +138,21 @@ def encode(problem: Problem) -> bytes:
     return msgspec.json.encode({key: value for key, value in raw.items() if value is not None})
 
 
-async def send(
-    write: Callable[[Any], Awaitable[None]], status: int, headers: Mapping[str, str], body: bytes
-) -> None:
-    """Write a document as a whole reply."""
-    head = [
+def head(headers: Mapping[str, str], body: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a document as a reply, its own length among them."""
+    return [
         (b"content-type", MEDIA_TYPE.encode()),
         (b"content-length", b"%d" % len(body)),
         *((name.lower().encode(), value.encode()) for name, value in headers.items()),
     ]
-    await write({"type": "http.response.start", "status": status, "headers": head})
+
+
+async def send(
+    write: Callable[[Any], Awaitable[None]], status: int, headers: Mapping[str, str], body: bytes
+) -> None:
+    """Write a document as a whole reply."""
+    told = head(headers, body)
+    await write({"type": "http.response.start", "status": status, "headers": told})
     await write({"type": "http.response.body", "body": body, "more_body": False})
 
 

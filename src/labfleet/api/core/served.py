@@ -48,6 +48,7 @@ TAKE = "labfleet.take-write"
 """Where `front` puts what counts one more write of the caller, into the scope."""
 BODY_SECONDS = 30.0
 _DIGITS = re.compile("-?[0-9]{1,19}")
+_JSON = JSON.encode()
 
 
 def litestar_route(route: Route) -> HTTPRouteHandler:
@@ -181,10 +182,7 @@ def _only_digits(request: Ask, numbers: frozenset[str]) -> None:
 async def sent(scope: MutableMapping[str, Any], receive: Any, route: Route) -> Any:
     """Return the body as the route's type, made of an empty one where none is needed."""
     aside: Aside = scope[ASIDE]
-    said = _header(scope, b"content-type") or b""
-    given = said.decode("latin-1").partition(";")[0].strip().lower()
-    if given and given not in route.media:
-        _other_type(route, given)
+    given = _media_type(scope, route)
     with ExitStack() as held:
         raw = await whole(scope, receive, route.limit, held)
         if not raw:
@@ -194,6 +192,25 @@ async def sent(scope: MutableMapping[str, Any], receive: Any, route: Route) -> A
         if not given:
             _other_type(route, "nothing")
         return await aside.run(len(raw), lambda: _decoded(route, raw))
+
+
+def sent_whole(scope: MutableMapping[str, Any], raw: bytes, route: Route) -> Any:
+    """Return a body that is there already, not empty and not LARGE, as `sent` would."""
+    given = _media_type(scope, route)
+    if len(raw) > route.limit:
+        _too_large(route.limit)
+    if not given:
+        _other_type(route, "nothing")
+    return _decoded(route, raw)
+
+
+def _media_type(scope: MutableMapping[str, Any], route: Route) -> str:
+    """Return the media type that a request names, "" for none; Invalid for one not taken here."""
+    said = _header(scope, b"content-type") or b""
+    given = JSON if said == _JSON else said.decode("latin-1").partition(";")[0].strip().lower()
+    if given and given not in route.media:
+        _other_type(route, given)
+    return given
 
 
 def _decoded(route: Route, raw: bytes) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from labfleet.cli.kit import client, exits, human_units, paths
 from labfleet.kernel import backoff
-from labfleet.resources.meta import DEFAULT_NAMESPACE
+from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 from labfleet.resources.simulation import HOLDING, SimulationPhase
 
 T = TypeVar("T")
@@ -38,12 +38,18 @@ OVER = frozenset({"NotApproved", "NotFound"})
 class Denied(exits.Failure):
     """The server said no; `reasons` are its words, `record` names the simulation that keeps them."""
 
-    def __init__(self, message: str, reasons: tuple[str, ...], record: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        reasons: tuple[str, ...],
+        record: str,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
         said = f" ({', '.join(reasons)})" if reasons else ""
         super().__init__(
             exits.REFUSED,
             human_units.printable(f"not admitted: {message}{said}"),
-            hint=f"What would let it in: labfleet explain simulation/{record}.",
+            hint=f"What would let it in: {_explain(record, namespace)}.",
             reason="NotAdmitted",
             problem={"reasons": list(reasons), "record": record},
         )
@@ -91,7 +97,7 @@ class Gate:
         record = str(reply.get("record") or reply.get("simulation_id") or "")
         message = str(reply.get("message") or "")
         if reply.get("decision") == "denied":
-            raise Denied(message, _words(reply.get("reasons")), record)
+            raise Denied(message, _words(reply.get("reasons")), record, self.namespace)
         try:
             if reply.get("decision") == "queued":
                 self._queued(record, message, reply.get("position"), seconds)
@@ -160,7 +166,7 @@ class Gate:
                 self._tell(f"{name} is approved after {waited}")
                 return
             if phase != SimulationPhase.QUEUED:
-                raise _not_queued(name, phase, found)
+                raise _not_queued(name, phase, found, self.namespace)
             if said != message or now - told_at >= STILL:
                 self._tell(f"{name} still waits ({human_units.span(now - began)}): {said}")
                 message, told_at = said, now
@@ -181,7 +187,7 @@ class Gate:
         except exits.Failure as failure:
             if failure.reason not in OVER:
                 raise
-            hint = f"See labfleet explain simulation/{name}; ask again under another --key."
+            hint = f"See {_explain(name, self.namespace)}; ask again under another --key."
             cause = f"the approval is over before it was taken up: {failure.cause}"
             raise exits.Failure(exits.UNMET, cause, hint=hint, reason=failure.reason) from None
 
@@ -225,17 +231,22 @@ class Gate:
 _DECISIONS = frozenset({"approved", "denied", "queued"})
 
 
-def _not_queued(name: str, phase: str, found: Any) -> exits.Failure:
+def _explain(name: str, namespace: str) -> str:
+    """Return the command that explains a run."""
+    return f"labfleet explain simulation/{Key('', namespace, name).argument}"
+
+
+def _not_queued(name: str, phase: str, found: Any, namespace: str) -> exits.Failure:
     """Return the failure for a run that left the queue without an approval."""
     if phase == SimulationPhase.DENIED:
         decision = paths.simple(found, "status.decision") or {}
         candidates = decision.get("candidates") or [{}]
         reasons = _words(candidates[0].get("reasons")) or _words([decision.get("reason")])
-        return Denied(str(decision.get("message") or ""), reasons, name)
+        return Denied(str(decision.get("message") or ""), reasons, name, namespace)
     note = str(paths.simple(found, "status.note") or "")
     cause = f"{name} is {phase or 'gone'} and waits no longer" + (f": {note}" if note else "")
     return exits.Failure(
-        exits.UNMET, human_units.printable(cause), hint=f"See labfleet explain simulation/{name}."
+        exits.UNMET, human_units.printable(cause), hint=f"See {_explain(name, namespace)}."
     )
 
 

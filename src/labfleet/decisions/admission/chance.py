@@ -25,6 +25,9 @@ EPSILON = 0.002
 
 _NETWORK = "network_kbps"
 _PLACES = tuple(DIMENSIONS.index(name) for name in TARGETED)
+_ALL = tuple(range(len(DIMENSIONS)))
+_PLAIN = tuple(place for place in _ALL if place not in _PLACES)
+"""Places of the dimensions that are summed plainly by every rule."""
 _WORDS = {
     "cpu_milli": "Cpu", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
     "labs": "Labs", "ports": "Ports", "network_kbps": "Network",
@@ -144,15 +147,14 @@ def _limits(target: Amounts) -> Draws:
 def _short(cost: Vector, held: Vector, target: Amounts, rule: Rule) -> tuple[Shortage, ...]:
     """Return where the plain sum exceeds the target; the chance rule draws the rest."""
     found = []
-    for name, want, have, most in zip(DIMENSIONS, cost, held, vector(target), strict=True):
-        drawn = name in TARGETED
-        if drawn and rule is Rule.CHANCE:
-            continue
+    limits = vector(target)
+    for place in _PLAIN if rule is Rule.CHANCE else _ALL:
+        want, have, most = cost[place], held[place], limits[place]
         # The rule is about the sum: above a target even a cost of 0 is denied. A network that
         # nobody states has none.
-        known = most or name != _NETWORK
-        if want + have > most and (want or (drawn and known)):
-            found.append(Shortage(dimension=name, wanted=want, free=most - have))
+        known = place in _PLACES and (most or DIMENSIONS[place] != _NETWORK)
+        if want + have > most and (want or known):
+            found.append(Shortage(dimension=DIMENSIONS[place], wanted=want, free=most - have))
     return tuple(found)
 
 

@@ -7,20 +7,20 @@ numpy, so it is imported when the first request is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from labfleet.decisions.admission import chance, needs
-from labfleet.decisions.admission.draws import Draws, draws
+from labfleet.decisions.admission.draws import Draws, draws, draws_of_all
 from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, later_of, need
 from labfleet.decisions.admission.targets import targets
 from labfleet.decisions.admission.tightening import in_force
 from labfleet.decisions.prediction.forecasts import Foreseen
-from labfleet.decisions.prediction.learner import Learner
+from labfleet.decisions.prediction.learner import Learner, Question
 from labfleet.resources import history, refs
-from labfleet.resources.amounts import DIMENSIONS
+from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.cluster import Cluster, as_seen, others_of
 from labfleet.resources.decision import Decision, Rule
 from labfleet.resources.history import RunKind, Use
@@ -47,6 +47,29 @@ class Judged:
     need: Need
     seconds: int | None
     evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A request as far as it can be judged whatever runs on its cluster.
+
+    foreseen: What past runs say of it.
+    said: What its caller states, by resource.
+    default: What it counts for where nobody knows; `sentence` says so.
+    least: What a prediction may not be below; None where it may.
+    prediction: What is foreseen, without what it may not say, in brief.
+    need: What it is judged by, as long as the prediction is believed.
+    drawn: The outcomes of that.
+    """
+
+    foreseen: Foreseen
+    said: Mapping[str, float]
+    default: Amounts
+    sentence: str
+    least: Amounts | None
+    prediction: Prediction
+    need: Need
+    drawn: Draws
 
 
 class Judge:
@@ -116,6 +139,37 @@ class Judge:
         """Count what is held anew at the next question."""
         self.loads.clear()
 
+    def ready(
+        self, cluster: Cluster, learner: Learner, asked: Sequence[tuple[str, SimulationSpec]]
+    ) -> list[Ready]:
+        """Return all that is known of requests (uid, spec) before they meet the load.
+
+        Those of a round at once: each step is done for all of them before the next one.
+        """
+        seen = as_seen(cluster)
+        target = targets(seen)
+        parameters = [history.compared(spec.params) for _, spec in asked]
+        questions = [
+            Question(
+                RunKind.SIMULATION, cluster.namespace, family_of(spec), given, needs.stated(spec),
+                coverage=cluster.spec.coverage_percent / 100, owner=spec.owner,
+            )
+            for (_, spec), given in zip(asked, parameters, strict=True)
+        ]  # fmt: skip
+        rows = []
+        found = learner.foresee(questions)
+        for (_, spec), about, each in zip(asked, questions, found, strict=True):
+            default, sentence = needs.default_of(seen, about.family, about.parameters)
+            least = default if _far_larger(learner, cluster, spec, about.family) else None
+            told = needs.judged(each.brief(), seen, about.declared, least)
+            prediction = needs.within(told, target)
+            wanted = need(prediction, about.declared, default)
+            rows.append((each, about.declared, default, sentence, least, prediction, wanted))
+        drawn = draws_of_all([
+            (uid, row[-1].spreads) for (uid, _), row in zip(asked, rows, strict=True)
+        ])  # fmt: skip
+        return [Ready(*row, outcomes) for row, outcomes in zip(rows, drawn, strict=True)]
+
     def decide(
         self,
         spec: SimulationSpec,
@@ -128,30 +182,25 @@ class Judge:
         revision: int,
         default_seconds: int,
         blind: bool = False,
+        ready: Ready | None = None,
     ) -> Judged:
         """Return whether a run may start on the cluster now; `live` are its live runs.
 
-        `blind`: by what is declared alone, since nothing newer is known of the cluster.
+        `blind`: by what is declared alone, since nothing newer is known of the cluster. `ready` is
+        what was made of the request before, by the same learner.
         """
-        said, seen = needs.stated(spec), as_seen(cluster)
-        parameters = history.compared(spec.params)
-        family = family_of(spec)
-        foreseen = _foreseen(learner, cluster, spec, said)
+        if ready is None:
+            (ready,) = self.ready(cluster, learner, [(uid, spec)])
+        said, seen = ready.said, as_seen(cluster)
+        target = targets(seen)
         load = self.load(cluster, live)
         load.advance(now.timestamp())
-        living = load.living(family)
-        default, sentence = needs.default_of(seen, family, parameters)
-        least = default if _far_larger(learner, cluster, spec) else None
-
-        target = targets(seen)
-
-        def told(found: Prediction) -> Prediction:
-            return believed(needs.within(needs.judged(found, seen, said, least), target), living)
-
-        prediction = told(foreseen.brief())
-        wanted = need(prediction, said, default)
+        living = load.living(family_of(spec))
+        prediction, wanted, drawn = believed(ready.prediction, living), ready.need, ready.drawn
+        if prediction is not ready.prediction:
+            wanted = need(prediction, said, ready.default)
+            drawn = draws(uid, wanted.spreads)
         rule, epsilon = self.in_force(cluster, blind=blind)
-        drawn = draws(uid, wanted.spreads)
         decision = chance.admit(
             wanted,
             drawn,
@@ -165,32 +214,17 @@ class Judge:
         )
         if decision.outcome == "approved" or spec.queue is not None:
             # Only of a run that lives it matters what is drawn of it later.
-            prediction = told(foreseen.whole())
+            whole = needs.judged(ready.foreseen.whole(), seen, said, ready.least)
+            prediction = believed(needs.within(whole, target), living)
             wanted = wanted.later_on(later_of(prediction))
         self._asked = (uid, wanted.spreads, drawn)
-        evidence = _evidence(prediction, said, sentence)
+        evidence = _evidence(prediction, said, ready.sentence)
         seconds = _seconds(spec, prediction, default_seconds)
         return Judged(decision, prediction, wanted, seconds, evidence)
 
 
-def _foreseen(
-    learner: Learner, cluster: Cluster, spec: SimulationSpec, said: Mapping[str, float]
-) -> Foreseen:
-    """Return what past runs say of a run."""
-    return learner.foresee(
-        RunKind.SIMULATION,
-        cluster.namespace,
-        family_of(spec),
-        history.compared(spec.params),
-        said,
-        coverage=cluster.spec.coverage_percent / 100,
-        owner=spec.owner,
-    )
-
-
-def _far_larger(learner: Learner, cluster: Cluster, spec: SimulationSpec) -> bool:
+def _far_larger(learner: Learner, cluster: Cluster, spec: SimulationSpec, family: str) -> bool:
     """Tell whether a run is far larger than any known one of its family."""
-    family = family_of(spec)
 
     def largest(name: str) -> float | None:
         kind = RunKind.SIMULATION

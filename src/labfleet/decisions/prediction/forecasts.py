@@ -6,7 +6,7 @@ outlier may lift a bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,8 +14,9 @@ import numpy as np
 
 from labfleet.decisions.prediction import wording
 from labfleet.decisions.prediction.pool import Firsts, Pools
+from labfleet.decisions.prediction.ratios import NO_AGES
 from labfleet.decisions.prediction.rules import Rule
-from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series
+from labfleet.decisions.prediction.series import OUTLIER, SHIFT, Guess, Series, Worth
 from labfleet.decisions.prediction.window import SAME, Floats, Query, Window
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import (
@@ -51,25 +52,38 @@ def bound(series: Series, now: Guess, declared: float | None, coverage: float) -
 
 @dataclass(slots=True)
 class Case:
-    """A forecast of one resource before its numbers are rounded and limited; peaks are shifted.
+    """A forecast of one resource before its numbers are made; peaks are shifted.
 
-    spread: Peaks at LEVELS.
-    middle: The peak that half of the runs stay within.
-    upper: The bound, before the limit `top`.
-    ages: From which ages on other peaks are expected; `later` has them, one row an age.
+    resource: What it is about.
+    peak: The guess.
+    level: The guess as a load is to count it.
+    worth: What it is multiplied by.
+    top: No number may be above this.
+    evidence: What it rests on.
+    runs: Names of runs behind it.
+    sentence: The evidence for people.
+    known: How many runs of the family stand behind it.
     """
 
     resource: str
-    spread: Floats
-    middle: float
-    upper: float
+    peak: float
+    level: float
+    worth: Worth
     top: float
     evidence: Evidence
     runs: tuple[str, ...]
     sentence: str
     known: int = 0
-    ages: Sequence[float] = ()
-    later: Floats | None = None
+
+    @property
+    def upper(self) -> float:
+        """The bound, before the limit `top`."""
+        return self.peak * self.worth.bound
+
+    @property
+    def lives(self) -> bool:
+        """Whether other peaks are expected of a run that lives on."""
+        return self.resource in LIVING and len(self.worth.ages) > 0
 
 
 def of_family(
@@ -79,8 +93,8 @@ def of_family(
     """Return the forecast from runs of the family itself."""
     now = series.guess(query)
     worth = series.worth(now.row, coverage)
-    exact = bool(query.far[now.near.slots[0]] < SAME)
-    slots = now.near.slots[:NAMED].tolist()
+    slots = now.near.slots[:NAMED]
+    exact = bool(query.far[slots[0]] < SAME)
     if now.rule is Rule.LARGEST and series.largest_slot not in slots:
         slots = [series.largest_slot, *slots[: NAMED - 1]]
     sentence = worth.sentences.get((now.rule, exact))
@@ -89,19 +103,16 @@ def of_family(
             _runs(family, series), now.rule, series.count, worth.bound, exact=exact
         )
     lives = series.resource in LIVING
-    level = series.steady(now, query) if lives else now.peak
     return Case(
         series.resource,
-        level * worth.spread,
-        now.peak * worth.middle,
-        now.peak * worth.bound,
-        top=min(now.top, limit(series, declared)),
-        evidence=Evidence.EXACT if exact else Evidence.CLOSEST,
-        runs=tuple([window.names[slot] for slot in slots]),
-        sentence=sentence,
-        known=series.count,
-        ages=worth.ages if lives else (),
-        later=level * worth.later if lives and worth.ages else None,
+        now.peak,
+        series.steady(now, query) if lives else now.peak,
+        worth,
+        min(now.top, limit(series, declared)),
+        Evidence.EXACT if exact else Evidence.CLOSEST,
+        tuple([window.names[slot] for slot in slots]),
+        sentence,
+        series.count,
     )
 
 
@@ -117,9 +128,14 @@ def of_kind(
         ordered = pools.firsts.ordered(row)
         return Case(
             resource,
-            scale * pools.firsts.spread(row) + shift,
-            scale * ordered[len(ordered) // 2] + shift,
-            scale * upper + shift,
+            1.0,
+            1.0,
+            Worth(
+                scale * upper + shift,
+                scale * ordered[len(ordered) // 2] + shift,
+                scale * pools.firsts.spread(row) + shift,
+                *NO_AGES,
+            ),
             top=float("inf") if declared is None else scale + shift,
             evidence=Evidence.KIND,
             runs=(),
@@ -153,7 +169,7 @@ def recommendation(family: str, window: Window, series: Series, query: Query) ->
         resource=series.resource,
         size=max(0.0, size - SHIFT[series.resource]),
         missed=missed,
-        runs=tuple(window.names[slot] for slot in slots[:NAMED].tolist()),
+        runs=tuple(window.names[slot] for slot in slots[:NAMED]),
         sentence=sentence,
     )
 
@@ -162,64 +178,97 @@ class Foreseen:
     """What is expected of one run, before it is written down for whoever needs how much of it."""
 
     def __init__(
-        self, family: str, found: Sequence[Case | Forecast], *, coverage: float, version: int
+        self, family: str, found: Sequence[tuple[Forecast, Case | None]], *, version: int
     ) -> None:
         self._family = family
-        self._coverage = coverage
+        self._found = found
         self._version = version
-        self._cases = [each for each in found if isinstance(each, Case)]
-        self._order = [each.resource for each in found]
-        plain = {each.resource: each for each in found if isinstance(each, Forecast)}
-        self._made = plain | self._forecasts()
 
     def brief(self) -> Prediction:
         """Return the prediction without what holds for a run that lives on: it may not start."""
-        return self._prediction(self._made)
+        return self._prediction([made for made, _ in self._found])
 
     def whole(self) -> Prediction:
         """Return the prediction with what holds for a run that lives on."""
-        made = dict(self._made)
-        living = [case for case in self._cases if case.later is not None]
-        if living:
-            rows = iter(_plain(
-                [case for case in living for _ in case.ages],
-                np.concatenate([case.later for case in living if case.later is not None]),
-            ))  # fmt: skip
-            for case in living:
-                later = tuple(
-                    [Later(after_seconds=age, spread=tuple(next(rows))) for age in case.ages]
-                )
-                made[case.resource] = msgspec.structs.replace(made[case.resource], later=later)
+        living = [case for _, case in self._found if case is not None and case.lives]
+        if not living:
+            return self.brief()
+        rows = iter(_plain(
+            [case for case in living for _ in case.worth.ages],
+            np.concatenate([case.level * case.worth.later for case in living]),
+        ))  # fmt: skip
+        made = []
+        for each, case in self._found:
+            if case is None or not case.lives:
+                made.append(each)
+                continue
+            later = [Later(after_seconds=age, spread=tuple(next(rows))) for age in case.worth.ages]
+            made.append(msgspec.structs.replace(each, later=tuple(later)))
         return self._prediction(made)
 
-    def _prediction(self, made: Mapping[str, Forecast]) -> Prediction:
-        forecasts = tuple([made[name] for name in self._order])
-        return Prediction(family=self._family, forecasts=forecasts, version=self._version)
+    def _prediction(self, made: Sequence[Forecast]) -> Prediction:
+        return Prediction(family=self._family, forecasts=tuple(made), version=self._version)
 
-    def _forecasts(self) -> dict[str, Forecast]:
-        """Return the forecasts of all cases; their numbers are made at once."""
-        cases = self._cases
-        if not cases:
-            return {}
-        spreads = np.array([case.spread for case in cases])
-        # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
-        np.maximum(spreads[:, -1], [case.upper for case in cases], out=spreads[:, -1])
-        made = {}
-        for case, row in zip(cases, _plain(cases, spreads), strict=True):
-            shift = SHIFT[case.resource]
-            bound = max(0.0, min(case.upper, case.top) - shift)
-            made[case.resource] = Forecast(
-                resource=case.resource,
-                expected=min(bound, max(0.0, case.middle - shift)),
-                bound=bound,
-                coverage=self._coverage,
-                evidence=case.evidence,
-                spread=tuple(row),
-                runs=case.runs,
-                known=case.known,
-                sentence=case.sentence,
-            )
-        return made
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of one run by resource, before its numbers are made.
+
+    family: Which runs it is like.
+    coverage: Share of runs that shall stay within their bounds.
+    cases: For each resource what is known of it, or a forecast that is made already.
+    """
+
+    family: str
+    coverage: float
+    cases: Sequence[Case | Forecast]
+
+
+def foreseen(known: Sequence[Known], version: int) -> list[Foreseen]:
+    """Return what is expected of each run; the numbers of all are made at once."""
+    cases = [case for each in known for case in each.cases if isinstance(case, Case)]
+    numbers = iter(_numbers(cases))
+    return [
+        Foreseen(
+            each.family,
+            [
+                (_forecast(case, each.coverage, *next(numbers)), case)
+                if isinstance(case, Case)
+                else (case, None)
+                for case in each.cases
+            ],
+            version=version,
+        )
+        for each in known
+    ]
+
+
+def _numbers(cases: Sequence[Case]) -> list[tuple[float, list[float]]]:
+    """Return the bound, shifted and not limited yet, and the spread of each case."""
+    if not cases:
+        return []
+    spreads = np.array([case.worth.spread for case in cases])
+    spreads *= np.array([case.level for case in cases]).reshape(-1, 1)
+    uppers = [case.upper for case in cases]
+    # The greatest draw is no less than the bound: few runs have not shown their greatest yet.
+    np.maximum(spreads[:, -1], uppers, out=spreads[:, -1])
+    return list(zip(uppers, _plain(cases, spreads), strict=True))
+
+
+def _forecast(case: Case, coverage: float, upper: float, spread: list[float]) -> Forecast:
+    shift = SHIFT[case.resource]
+    bound = max(0.0, min(upper, case.top) - shift)
+    return Forecast(
+        resource=case.resource,
+        expected=min(bound, max(0.0, case.peak * case.worth.middle - shift)),
+        bound=bound,
+        coverage=coverage,
+        evidence=case.evidence,
+        spread=tuple(spread),
+        runs=case.runs,
+        known=case.known,
+        sentence=case.sentence,
+    )
 
 
 def _plain(cases: Sequence[Case], peaks: Floats) -> list[list[float]]:
@@ -227,8 +276,8 @@ def _plain(cases: Sequence[Case], peaks: Floats) -> list[list[float]]:
 
     Admission counts in whole units; more digits would only make every stored run larger.
     """
-    shift = np.array([[SHIFT[case.resource]] for case in cases])
-    top = np.array([[case.top] for case in cases])
+    shift = np.array([SHIFT[case.resource] for case in cases]).reshape(-1, 1)
+    top = np.array([case.top for case in cases]).reshape(-1, 1)
     top -= shift
     plain = (peaks - shift).round(2)
     np.minimum(plain, top, out=plain)

@@ -9,13 +9,15 @@ in again, learned apart from its own last rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
 from labfleet.decisions.prediction.forecasts import (
     Case,
     Foreseen,
+    Known,
+    foreseen,
     limit,
     of_family,
     of_kind,
@@ -56,6 +58,28 @@ class Family:
         """Return the series of a resource of which at least one peak is kept."""
         found = self.series.get(resource)
         return found if found is not None and found.count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a run is of which somebody asks what it will need; see `Learner.predict`.
+
+    kind: What runs.
+    namespace: Where it runs.
+    family: Which runs it is like.
+    parameters: What makes it what it is.
+    declared: By resource what the caller or the cluster declares, in base units.
+    coverage: Share of runs that shall stay within the bound, from 0.5 to 0.999.
+    owner: Whose run it is.
+    """
+
+    kind: RunKind
+    namespace: str
+    family: str
+    parameters: Mapping[str, Parameter]
+    declared: Mapping[str, float]
+    coverage: float = 0.95
+    owner: str = ""
 
 
 @dataclass(slots=True)
@@ -152,38 +176,44 @@ class Learner:
         bound is above it unless a run exceeded it. `coverage` is the share of runs that shall
         stay within the bound, from 0.5 to 0.999.
         """
-        return self.foresee(
-            kind, namespace, family, parameters, declared, coverage=coverage, owner=owner
-        ).whole()
+        asked = Question(
+            kind, namespace, family, parameters, declared or {}, coverage=coverage, owner=owner
+        )
+        return self.foresee([asked])[0].whole()
 
-    def foresee(
-        self, kind: RunKind, namespace: str, family: str, parameters: Mapping[str, Parameter],
-        declared: Mapping[str, float] | None = None, *, coverage: float = 0.95, owner: str = "",
-    ) -> Foreseen:  # fmt: skip
-        """Return what `predict` returns, to be had in brief or whole."""
-        declared = declared or {}
-        ours = self._families.get((kind, namespace, family, ""))
-        theirs = self._families.get((kind, namespace, family, owner)) if owner else None
+    def foresee(self, asked: Sequence[Question]) -> list[Foreseen]:
+        """Return what `predict` returns for each run, to be had in brief or whole.
+
+        Many at once cost less than one after the other; what is said of a run is the same.
+        """
+        return foreseen([self._known(each) for each in asked], self.version)
+
+    def _known(self, asked: Question) -> Known:
+        kind, space, family = asked.kind, asked.namespace, asked.family
+        ours = self._families.get((kind, space, family, ""))
+        theirs = None
+        if asked.owner:
+            theirs = self._families.get((kind, space, family, asked.owner))
         queries: dict[int, Query] = {}
-        forecasts: list[Case | Forecast] = []
+        cases: list[Case | Forecast] = []
         for name in RESOURCES:
-            given = declared.get(name)
+            given = asked.declared.get(name)
             for each in (ours, theirs):
                 if each is not None and (series := each.known(name)) is not None:
                     query = queries.get(id(each))
                     if query is None:
-                        query = queries[id(each)] = each.window.query(parameters)
-                    forecasts.append(
-                        of_family(
-                            family, each.window, series, query, declared=given, coverage=coverage
-                        )
+                        query = queries[id(each)] = each.window.query(asked.parameters)
+                    case = of_family(
+                        family, each.window, series, query, declared=given, coverage=asked.coverage
                     )
+                    cases.append(case)
                     break
             else:
-                found = of_kind(kind, name, self._pools.get((kind, name)), given, coverage)
+                pools = self._pools.get((kind, name))
+                found = of_kind(kind, name, pools, given, asked.coverage)
                 if found is not None:
-                    forecasts.append(found)
-        return Foreseen(family, forecasts, coverage=coverage, version=self.version)
+                    cases.append(found)
+        return Known(family, asked.coverage, cases)
 
     def largest(
         self, kind: RunKind, namespace: str, family: str, name: str, *, owner: str = ""

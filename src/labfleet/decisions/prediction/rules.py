@@ -44,7 +44,7 @@ class Near:
     peaks: What they used, shifted.
     """
 
-    slots: Slots
+    slots: list[int]
     peaks: list[float]
 
 
@@ -100,7 +100,7 @@ def guess(
         return near.peaks[0]
     found = line.at(query.values)
     if rule is Rule.SCALED:
-        found += log(near.peaks[0]) - line.at(window.at(near.slots[0]))
+        found += log(near.peaks[0]) - line.at(window.at(near.slots[0], query))
     return min(exp(min(found, 80.0)), largest * query.reach)
 
 
@@ -114,6 +114,6 @@ def guesses(
     if line is not None:
         most, found = largest * query.reach, line.at(query.values)
         drawn = min(exp(min(found, 80.0)), most)
-        found += log(closest) - line.at(window.at(near.slots[0]))
+        found += log(closest) - line.at(window.at(near.slots[0], query))
         scaled = min(exp(min(found, 80.0)), most)
     return [largest, closest, max(peaks[:FEW]), typical, scaled, drawn]

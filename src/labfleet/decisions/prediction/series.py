@@ -116,10 +116,10 @@ class Series:
 
     def near(self, query: Query) -> Near:
         """Return the closest runs whose peak is known."""
-        slots = query.closest
-        if self._known is not None:
-            slots = self._known[nearest(query.far[self._known])]
-        return Near(slots, self._peaks[slots].tolist())
+        if self._known is None:
+            return Near(query.slots, self._peaks.take(query.closest).tolist())
+        slots = self._known[nearest(query.far[self._known])]
+        return Near(slots.tolist(), self._peaks[slots].tolist())
 
     def guess(self, query: Query) -> Guess:
         """Return the guess that counts for a run, by the family's own choice or by that of all."""

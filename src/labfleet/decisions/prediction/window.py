@@ -7,7 +7,7 @@ are as far apart as 100 and 200; flags and words are equal or they are not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import copysign, exp, expm1, log1p
 
@@ -41,18 +41,22 @@ class Query:
 
     values: Its parameters, one number a column.
     closest: Slots of the closest kept runs, closest first, the newer one where equal.
+    slots: The same as plain numbers.
     distance: How far the closest is; 0 is equal in every parameter.
     far: Distance of every slot, with the age breaking ties.
     reach: How many times larger its greatest number is than any that was seen, at least 1.
     alike: Whether all kept runs asked for the same as it.
+    points: Parameters of those kept runs that somebody has asked for, by slot.
     """
 
     values: list[float]
     closest: Slots
+    slots: list[int]
     distance: float
     far: Floats
     reach: float
     alike: bool = False
+    points: dict[int, list[float]] = field(default_factory=dict)
 
 
 class Window:
@@ -89,28 +93,23 @@ class Window:
         """Return where a run would stand among the kept ones; at least one is kept."""
         values = self._values(parameters)
         kept = len(self.names)
-        apart = self._points[:, :kept] - np.array(values)[:, np.newaxis]
+        apart = self._points[:, :kept] - np.array(values).reshape(-1, 1)
         np.abs(apart, out=apart)
         apart *= self._scale
         np.minimum(apart, self._clip, out=apart)
         far = np.add.reduce(apart, axis=0)
         far += (self.count - self._age[:kept]) * 1e-9
         closest = nearest(far)
+        slots: list[int] = closest.tolist()
         # Ages are below 1e-6 in this unit, and parameters that differ are farther apart.
-        distance = float(far[closest[0]])
+        distance = float(far[slots[0]])
         alike = distance < SAME and float(np.maximum.reduce(far)) < SAME
         reach = 1.0
         for column in self.numbers:
             if values[column] > self._high[column]:
                 reach = max(reach, exp(min(values[column] - self._high[column], 20.0)))
-        return Query(
-            values,
-            closest,
-            0.0 if distance < SAME else distance,
-            far,
-            min(reach, FARTHEST_REACH),
-            alike,
-        )
+        apart_by = 0.0 if distance < SAME else distance
+        return Query(values, closest, slots, apart_by, far, min(reach, FARTHEST_REACH), alike)
 
     def largest(self, name: str) -> float | None:
         """Return the largest number that a parameter had in any run; None when it had none."""
@@ -120,9 +119,11 @@ class Window:
         high = self._high[column]
         return copysign(expm1(abs(high)), high)
 
-    def at(self, slot: int) -> list[float]:
-        """Return a kept run's parameters, one number a column."""
-        found: list[float] = self._points[:, slot].tolist()
+    def at(self, slot: int, query: Query) -> list[float]:
+        """Return a kept run's parameters, one number a column; a query asks for few, and again."""
+        found = query.points.get(slot)
+        if found is None:
+            found = query.points[slot] = self._points[:, slot].tolist()
         return found
 
     def add(self, parameters: Mapping[str, Parameter], name: str, seconds: float) -> int:

@@ -23,6 +23,7 @@ from labfleet.rehearsal.replicas.run_wish import RunWish, Told
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.rehearsal.worlds import clusters
 from labfleet.rehearsal.worlds.clusters import FAMILIES, Clusters, Family, Script, Shape
+from labfleet.rehearsal.worlds.kube_api import CONFIG
 from labfleet.resources import history
 from labfleet.resources.history import Run, RunKind, Source, Use
 from labfleet.service.core.service_context import ServiceContext
@@ -42,6 +43,8 @@ WAITS, PAUSE = 15, 60.0
 ASKED_AGAIN = 5
 QUEUE_SECONDS = 5400.0
 """How long a script waits in a queue before it takes its request back."""
+PATIENCE, LEAST_PATIENCE = 2.0, 900.0
+"""After how many times what it should last, and seconds more, a script ends what is not over."""
 SECONDS_LEFT = 2400.0
 """Nobody asks so shortly before the end: what nobody reports has to expire."""
 
@@ -83,7 +86,10 @@ class RunScripts:
         more = max(1.0, self.count / max(self.hours, 1.0) * 24 / SERVED)
         for name, rule, share in PLACES:
             room = {key: int(each * max(1.0, more * share)) for key, each in CAPACITY.items()}
-            await self._need("Cluster", name, {"capacity": room, "rule": rule})
+            cpu, memory, network = room.values()
+            self.world.found(name, (cpu, memory, network))
+            spec = {"capacity": room, "rule": rule, **looked_at(name)}
+            await self._need("Cluster", name, spec)
         await self.sender.send(
             self.client.settings(
                 {
@@ -179,40 +185,37 @@ class RunScripts:
     ) -> None:
         """Let it run to its end, with reports of life, and report what became of it."""
         fate = rng.random()
-        lasts = shape.lasts
+        lasts = PATIENCE * shape.seconds + LEAST_PATIENCE
         if fate < 0.12:
-            lasts *= rng.between(0.05, 0.9)
-        self.world.begin(script, name, shape, _now())
+            lasts = shape.lasts * rng.between(0.05, 0.9)
+        self.world.begin(script, name, shape, rng.stream("pods"))
         silent = fate < 0.06 or fate > 0.95
         await self._live(script, wish, name, _now() + lasts, silent=silent)
-        self.world.end(script)
         if fate < 0.06:
             self.fates["crashed"] += 1
-            return
+            return  # Its pods go on to their own end.
+        most = self.world.places[script.cluster].most(name)
+        how = self.world.how(script)
+        self.world.end(script)
         if fate > 0.95:
             await asyncio.sleep(rng.between(0, 4000))
-        age = _now() - script.began
-        most = shape.most() if lasts == shape.lasts else shape.takes(min(age, lasts) * 0.99)
-        status = "completed"
+        status = "completed" if how == "Completed" else "failed"
         if fate < 0.12:
             status = "cancelled" if rng.chance(0.5) else "failed"
-        elif shape.killed is not None:
-            status = "failed"
         self.fates[status] += 1
         await self._report_end(script, name, status, _observed(most) if rng.chance(0.8) else {})
 
     async def _live(
         self, script: Script, wish: RunWish, name: str, until: float, *, silent: bool
     ) -> None:
-        """Report life until an instant; a silent script reports none."""
+        """Report life until all pods are over, or an instant; a silent script reports none."""
         while wish.ttl_seconds is not None and not silent:
             pause = min(wish.ttl_seconds * 0.9, until - _now())
-            if pause <= 0:
+            if pause <= 0 or await self.world.over(script, pause):
                 return
-            await asyncio.sleep(pause)
             if _now() < until and not await self._report_life(script, name):
                 return  # it holds nothing any more, so its script stops it
-        await asyncio.sleep(max(until - _now(), 0))
+        await self.world.over(script, max(until - _now(), 0))
 
     async def _report_life(self, script: Script, name: str) -> bool:
         script.tried[name] = sent = _now()
@@ -228,6 +231,18 @@ class RunScripts:
         await self.sender.send(self.client.run_ended(name, status, observed))
         if self.injector.strikes("reply_lost"):
             await self.sender.send(self.client.run_ended(name, status, observed))
+
+
+def looked_at(name: str) -> dict[str, Any]:
+    """Return by what a cluster is looked at: one of them by nothing, which nobody measures."""
+    access = {"kubeconfig": {"env": f"{CONFIG}{name.upper()}"}}
+    if name == "joint":
+        source = {"name": "prometheus", "url": f"http://prometheus.{name}.test:9090"}
+        return {"kubernetes": access, "metrics": [source]}
+    if name == "strict":
+        source = {"name": "kubelets", "kind": "kubernetes"}
+        return {"kubernetes": access, "metrics": [source], "whenBlind": "declared"}
+    return {}
 
 
 def _wish(family: Family, size: int, rng: SeededRng) -> RunWish:
@@ -269,7 +284,7 @@ def _observed(most: clusters.Row) -> dict[str, float]:
 
 def _past(family: Family, size: int, rng: SeededRng, shape: Shape, name: str) -> Run:
     ended = EPOCH - timedelta(seconds=rng.between(0, 30 * 86400))
-    cpu, memory, network = shape.most()
+    cpu, memory, network = shape.peaks
     return Run(
         kind=RunKind.SIMULATION,
         uid=f"past-{name}",
@@ -285,7 +300,7 @@ def _past(family: Family, size: int, rng: SeededRng, shape: Shape, name: str) ->
             "network_out_kbps": Use(peak=network),
         },
         duration_seconds=shape.lasts,
-        censored="" if shape.killed is None else "OOMKilled",
+        censored="OOMKilled" if shape.killed else "",
         source=Source.IMPORTED,
         started_at=ended - timedelta(seconds=shape.lasts),
         ended_at=ended,

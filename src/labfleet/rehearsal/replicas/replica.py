@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from labfleet.adapters.aws.paced import Ec2Calls, PacedEc2
+from labfleet.adapters.kubernetes.viewer import KubernetesViewer
 from labfleet.adapters.providers import Providers
 from labfleet.adapters.static.compute import StaticCompute
 from labfleet.controllers import assembly
@@ -26,6 +27,7 @@ from labfleet.engine.feed import RELIST_SECONDS, Feed
 from labfleet.engine.objects import Objects
 from labfleet.engine.supervisor import Role, Supervisor, SupervisorObserver
 from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
+from labfleet.interfaces.cluster_view import NoViewer
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries, PortProbe
 from labfleet.interfaces.store import Store
@@ -87,6 +89,7 @@ class Surroundings:
     deliveries: Deliveries | None = None
     checks_clock: bool = False
     meter: ClusterMeter = field(default_factory=NoMeter)
+    viewer: KubernetesViewer | None = None
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class Replica:
             around.observer,
             around.pace,
             around.meter,
+            around.viewer or NoViewer(),
         )
         if role == "scheduler":
             made = maker.scheduler(context)
@@ -179,6 +183,8 @@ class Replica:
             Role(each.name, _after_cache(self.cache, each), leads=True, stop=each.stop)
             for each in made
         ]
+        if role == "scheduler" and around.viewer is not None:
+            roles.append(Role("kubernetes", around.viewer.run, leads=True))
         self.supervisors.append(self._supervised(roles, election))
         return Role(f"election/{role}", election.run)
 

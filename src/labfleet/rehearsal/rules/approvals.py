@@ -26,6 +26,8 @@ TARGETED = {"cpu_milli": "cpu_percent", "memory_mib": "memory_percent",
             "network_kbps": "network_percent"}  # fmt: skip
 SLACK_SECONDS = 1800.0
 """How long after its bound an approval may still be held: no leader, wrong clocks, a full disk."""
+STALE_SECONDS = 180.0
+"""How long a decider may go on with what a cluster was before: a slow commit, a leader paused."""
 LEASES, SURE = 3, 2
 """How many of its `ttlSeconds` a caller may be silent; for how many an answered report counts."""
 BY_CALLER = frozenset(
@@ -53,6 +55,7 @@ class Approvals:
     """The newest revision that changed a simulation or a cluster."""
     _of_wish: dict[float, set[str]] = field(default_factory=dict)
     _others: dict[str, int] = field(default_factory=dict)
+    _before: dict[str, list[tuple[float, Cluster]]] = field(default_factory=dict)
     _default: float = 3600.0
     _grace: float = 600.0
 
@@ -82,6 +85,7 @@ class Approvals:
         elif write.key.kind == "Cluster":
             self.changed = revision
             found = kinds.decode("Cluster", write.doc, revision)
+            self._before.setdefault(found.key.path, []).append((self.time(), found))
             self.clusters[found.key.path] = found
         elif write.key.kind == "Settings":
             # An approval keeps what held when it was given; the longest of all is no secret.
@@ -127,6 +131,10 @@ class Approvals:
         elif old is not None and old.status.phase not in OPEN and new.status.phase in OPEN:
             self.broken("approval", f"{new.key} was {old.status.phase} and is {new.status.phase}")
 
+    def holding(self) -> list[str]:
+        """Return the names of the runs that hold something."""
+        return [run.name for held in self.held.values() for run in held.values()]
+
     def script(self, run: Simulation) -> Script | None:
         """Return the script that has asked for a run."""
         return self.world.scripts.get(run.spec.params.get("rate", 0.0))
@@ -156,7 +164,7 @@ class Approvals:
             if was.amounts != mine.amounts:
                 self.broken("approval", f"{new.key} held {was.amounts}, now {mine.amounts}")
             return
-        most = targets(as_seen(cluster))
+        most = self._most(cluster)
         for name in TARGETED:
             stated = None if new.spec.cost is None else getattr(new.spec.cost, name)
             if getattr(most, name) and not getattr(mine.amounts, name) and stated != 0:
@@ -169,6 +177,14 @@ class Approvals:
                     self.broken("overbooked", f"{new.key} holds less {name} than it stated")
         if rule in {"bounds", "declared"}:
             self._within(new, most, [each for each in held if each.status.reservation is not None])
+
+    def _most(self, cluster: Cluster) -> Amounts:
+        """Return how far a decider may believe that a cluster may be filled: nodes come and go."""
+        rows, old = self._before.get(cluster.key.path, []), self.time() - STALE_SECONDS
+        while len(rows) > 1 and rows[1][0] <= old:
+            del rows[0]
+        found = [targets(as_seen(each)) for _, each in rows] or [targets(as_seen(cluster))]
+        return Amounts(**{name: max(getattr(each, name) for each in found) for name in DIMENSIONS})
 
     def _within(self, new: Simulation, most: Amounts, held: list[Simulation]) -> None:
         for name in DIMENSIONS:
@@ -189,7 +205,9 @@ class Approvals:
             if before is not None and after is not None and _sooner(after.end, before.end):
                 self.broken("approval", f"{new.key} is to end sooner than it was told")
         elif phase in BY_CALLER:
-            if script is None or new.name not in script.ends:
+            reported = script is not None and new.name in script.ends
+            truth = None if script is None else self.world.truth(script)
+            if not reported and (truth is None or truth.over is None):
                 self.broken("approval", f"{new.key} is {phase}, which its caller did not report")
         elif phase is SimulationPhase.EXPIRED:
             self._expired(old, new, script)
@@ -244,6 +262,10 @@ class Approvals:
         if run.spec.duration_seconds is None and learned is not None:
             seconds = max(seconds, learned.bound)
         life = begun if script is None else script.tried.get(run.name, begun)
+        truth = None if script is None else self.world.truth(script)
+        if truth is not None and truth.ran is not None:
+            # Where pods are seen, they tell of its life as its caller would.
+            life = max(life, self.time() if truth.over is None else truth.over)
         bound = max(begun + seconds + self._grace, life + 2 * self._grace)
         if run.spec.ttl_seconds is not None:
             bound = min(bound, max(begun, life) + LEASES * run.spec.ttl_seconds)

@@ -18,6 +18,8 @@ from labfleet.rehearsal.rules.counted import LATE_SECONDS
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.resources.cluster import Cluster
+from labfleet.resources.cluster_access import WhenBlind
+from labfleet.resources.decision import Rule
 from labfleet.resources.history import RESOURCES, Run, RunKind, Source, typed, used
 from labfleet.resources.prediction import Evidence, Forecast, Prediction
 from labfleet.resources.simulation import Simulation
@@ -109,6 +111,7 @@ class Decided:
             now=decision.at,
             revision=decision.revision,
             default_seconds=1,  # how long it may last is not compared
+            blind=_blind(kept.cluster, decision.rule),
         )
         told = f"{kept.run.key}, made again from version {status.prediction.version}"
         if _learned(again.prediction) != _learned(status.prediction):
@@ -139,6 +142,12 @@ class Decided:
         if forecast.bound > most:
             what = f"{forecast.resource} {forecast.bound:.0f}, largest seen {seen:.0f}"
             self.broken("outlier", f"{run.key} is bounded by {what}")
+
+
+def _blind(cluster: Cluster, rule: str) -> bool:
+    """Tell whether a decision was made by declared values alone, since the cluster was in safe mode."""
+    may = cluster.spec.metrics and cluster.spec.when_blind is WhenBlind.DECLARED
+    return bool(may) and rule == Rule.DECLARED
 
 
 def _learned(prediction: Prediction) -> list[tuple[object, ...]]:

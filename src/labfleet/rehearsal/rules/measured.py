@@ -1,7 +1,8 @@
-"""The rule that what is taught as measured is what a run's own pods truly took, and no more.
+"""The rule that what is taught as measured is what a run's own pods truly took, as far as it was told.
 
-A meter that is late or away makes a peak lower than the true one, never higher: a higher one would
-be another run's, or counted twice.
+A source that is late or away makes a peak lower than the true one, never higher: a higher one would
+be another run's, or counted twice. And whatever samples were missed, peak and mean lie between the
+least and the most that the sources told of the run.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.resources.history import Run, RunKind, Source
 from labfleet.stores import rules
 
-ROUNDED = 1.0001
-"""Figures are kept to six digits."""
+ROUNDED, UNITS = 1.0001, 2.0
+"""Figures are kept to six digits; and the API's are whole ones of each pod of a run, rounded up."""
 
 
 @dataclass(slots=True)
@@ -37,15 +38,20 @@ class Measured:
     def _taught(self, run: Run) -> None:
         if run.kind is not RunKind.SIMULATION or run.source is not Source.MEASURED:
             return
-        script = next((each for each in self.world.scripts.values() if each.name == run.name), None)
+        script = self.world.named.get(run.name)
         if script is None or script.shape is None:
             self.broken("measured", f"{run.name} was measured and never began")
             return
         self.compared += 1
+        place = self.world.places[script.cluster]
         for figure, most in zip(FIGURES, script.shape.peaks, strict=True):
-            use = run.use.get(figure)
+            use, told = run.use.get(figure), place.told.get(run.name, {}).get(figure)
             if use is None or use.peak is None or use.mean is None:
                 continue
-            if use.peak > most * ROUNDED or use.mean > use.peak * ROUNDED:
-                told = f"peak {use.peak:.0f}, mean {use.mean:.0f}, truly at most {most:.0f}"
-                self.broken("measured", f"{run.name}: {figure} {told}")
+            said = f"{run.name}: {figure} peak {use.peak:.0f}, mean {use.mean:.0f}"
+            if use.peak > most * ROUNDED + UNITS or use.mean > use.peak * ROUNDED:
+                self.broken("measured", f"{said}, truly at most {most:.0f}")
+            elif told is None:
+                self.broken("measured", f"{said}, of which no source told anything")
+            elif use.peak > told.most * ROUNDED or use.mean * ROUNDED < told.least:
+                self.broken("measured", f"{said}, told {told.least:.0f} to {told.most:.0f}")

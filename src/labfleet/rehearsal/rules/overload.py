@@ -92,26 +92,19 @@ class Overload:
 
     world: Clusters
     broken: Callable[[str, str], None]
-    time: Callable[[], float]
     seen: dict[str, Seen] = field(default_factory=dict)
 
     def look(self, clusters: Iterable[Cluster], runs: Iterable[Simulation]) -> None:
         """Count this minute."""
-        if not self.world.running:
-            return
         held = {each.name for each in runs if each.status.phase in HOLDING}
-        ended = frozenset(
-            each.name for each in self.world.running.values() if each.name not in held
-        )
         for cluster in clusters:
-            here = [
-                each.name
-                for each in self.world.running.values()
-                if each.cluster == cluster.name and each.name not in ended
-            ]
-            if here:
+            there = self.world.running(cluster.name)
+            here = [name for name in there if name in held]
+            # Of a cluster that has lost a node more runs than was known when they were let in.
+            if here and not self.world.short(cluster.name):
                 most = targets(as_seen(cluster))
-                load = self.world.load(cluster.name, self.time(), without=ended)
+                ended = frozenset(name for name in there if name not in held)
+                load = self.world.load(cluster.name, without=ended)
                 over = any(
                     amount > getattr(most, name) > 0
                     for name, amount in zip(RESOURCES, load, strict=True)

@@ -210,7 +210,7 @@ def code() -> str:
     """Return a name of the code's version: the same seed runs differently in another one."""
     root = Path(labfleet.__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    for room in ("labfleet", "cml_simulator"):
+    for room in ("labfleet", "cml_simulator", "kubernetes_simulator"):
         files = (path for path in (root / room).rglob("*") if path.suffix in CODE)
         for path in sorted(files):
             digest.update(f"{path.relative_to(root)} ".encode() + path.read_bytes())

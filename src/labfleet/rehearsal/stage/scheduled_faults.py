@@ -19,7 +19,12 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import ScheduledFault, Window
 from labfleet.rehearsal.people import people
 from labfleet.rehearsal.replicas.replica import INSTALLATION
-from labfleet.rehearsal.stage import fault_targets, provider_faults, unfit_faults
+from labfleet.rehearsal.stage import (
+    cluster_faults,
+    fault_targets,
+    provider_faults,
+    unfit_faults,
+)
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources.machine import ScheduledEvent
@@ -436,4 +441,11 @@ ACTS: dict[str, Callable[[Stage, ScheduledFault], Awaitable[bool]]] = {
     "tag_taken": _tag_taken,
     "left_behind": _left_behind,
     "disk_full": provider_faults.for_all,
+    "metrics_stopped": cluster_faults.metrics_stopped,
+    "metrics_wrong": cluster_faults.metrics_wrong,
+    "source_clock": cluster_faults.source_clock,
+    "api_silent": cluster_faults.api_silent,
+    "watch_lost": cluster_faults.watch_lost,
+    "pod_ended": cluster_faults.pod_ended,
+    "node_lost": cluster_faults.node_lost,
 }

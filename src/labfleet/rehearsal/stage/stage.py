@@ -13,10 +13,12 @@ from cml_simulator.core.profile import Machine as Hardware
 from labfleet.adapters.aws import launches
 from labfleet.adapters.aws.paced import Ec2Calls
 from labfleet.adapters.cml.hosts import CmlHosts
+from labfleet.adapters.kubernetes.viewer import KubernetesViewer
+from labfleet.adapters.metrics.meter import SourcesMeter
 from labfleet.adapters.static.compute import StaticCompute
 from labfleet.engine.controller import Outcome
 from labfleet.engine.supervisor import State
-from labfleet.interfaces.cluster_meter import ClusterMeter, NoMeter
+from labfleet.interfaces.cluster_meter import ClusterMeter, FigureReader, NoMeter
 from labfleet.interfaces.lab_host import LabHosts
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
@@ -28,7 +30,8 @@ from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng
 from labfleet.rehearsal.worlds import cml, cml_wire, ec2, ec2_client, ec2_wire
-from labfleet.rehearsal.worlds.cluster_meter import WorldMeter
+from labfleet.rehearsal.worlds.cluster_looks import NotedMeter, NotedViewer
+from labfleet.rehearsal.worlds.cluster_meter import WorldReader
 from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.rehearsal.worlds.database import (
     SLOWEST_SECONDS,
@@ -37,9 +40,11 @@ from labfleet.rehearsal.worlds.database import (
     SerialRunner,
     SharedDatabase,
 )
+from labfleet.rehearsal.worlds.kube_api import ApiServers, ClusterSecrets
 from labfleet.rehearsal.worlds.port_probe import PortProbe
 from labfleet.rehearsal.worlds.static_servers import StaticServers
 from labfleet.rehearsal.worlds.wire import Wire
+from labfleet.resources.cluster_access import MetricsKind
 from labfleet.resources.meta import Key
 from labfleet.stores.database import Database
 
@@ -119,7 +124,7 @@ class Stage:
     cml_servers: cml.CmlServers = field(init=False)
     cloud: ec2.Cloud = field(init=False)
     invariants: Invariants = field(init=False)
-    clusters: Clusters = field(default_factory=Clusters)
+    clusters: Clusters = field(init=False)
     simulations: Simulations = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
@@ -144,6 +149,7 @@ class Stage:
         self.cml_servers = cml.CmlServers(self.loop, self.rng.stream("racks"), self.injector)
         self.cloud = ec2.Cloud(self.loop, self.rng.stream("cloud"), self.injector, self.cml_servers)
         self.invariants = Invariants(self.shared, self.cloud, self.cml_servers, self._first)
+        self.clusters = Clusters(self.loop, self.rng.stream("kubernetes"), self.named)
         self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
         self.shared.on_decided = self._decided
         for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
@@ -196,17 +202,23 @@ class Stage:
             counted["EC2 over HTTP"] = self.face.calls
         return counted
 
-    def _meter(self) -> ClusterMeter:
-        """Return a process's meter of the clusters; what-ifs measure nothing."""
+    def _looks(
+        self, clock: JudgedClock, rng: SeededRng
+    ) -> tuple[KubernetesViewer | None, ClusterMeter]:
+        """Return by what a process sees and measures clusters; what-ifs look at none."""
         if self.pace is not None:
-            return NoMeter()
-        runs = self.simulations.approvals.runs
-
-        def uid_of(key: Key) -> str | None:
-            found = runs.get(key)
-            return None if found is None else found.metadata.uid
-
-        return WorldMeter(self.clusters, self.loop.time, self.injector, uid_of)
+            return None, NoMeter()
+        servers = ApiServers(self.clusters, self.injector)
+        viewer = NotedViewer(ClusterSecrets(), clock, rng, connect=servers.connect)
+        viewer.world = self.clusters
+        reader = WorldReader(self.clusters, self.injector)
+        readers: dict[MetricsKind, FigureReader] = {
+            MetricsKind.PROMQL: reader,
+            MetricsKind.KUBERNETES: viewer,
+        }
+        return viewer, NotedMeter(
+            SourcesMeter(readers, clock), self.clusters, self.simulations.approvals.holding
+        )
 
     def _compute(self) -> Ec2Calls:
         if self.far is not None:
@@ -234,7 +246,7 @@ class Stage:
         lane.slowest = self.slowest_write
         session = DatabaseSession(self.shared, process)
         store = PatientStore(session, lane, clock, head=self.shared.head())
-        own = self.own_servers
+        own, (viewer, meter) = self.own_servers, self._looks(clock, rng)
         replica = Replica(
             life,
             Surroundings(
@@ -256,7 +268,8 @@ class Stage:
                 pace=self.pace,
                 deliveries=self.deliveries,
                 checks_clock=bool(self.plan.scheduled),
-                meter=self._meter(),
+                meter=meter,
+                viewer=viewer,
             ),
         )
         self.replicas[life] = replica

@@ -1,23 +1,27 @@
 """Clusters as they truly are: what runs on them, and how much each run takes at any instant.
 
-A run has a family and a size; what it takes rises, stays for a while with waves on it, and falls
-to nothing at its end. Heavier runs of a family last longer, so that what runs at an instant is
-heavier than runs are on the whole (docs/explanation/admission-by-chance.md). The truth of the rules
-of admission is here: neither what the product stores nor what a script reports changes it.
+A run has a family and a size, and is pods on a cluster of its own in `kube_cluster`, where what they
+take rises, stays for a while with waves on it, and falls to nothing at their end. Heavier runs of a
+family last longer, so that what runs at an instant is heavier than runs are on the whole
+(docs/explanation/admission-by-chance.md). The truth of the rules of admission is here: neither what the
+product stores nor what a script reports changes it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
+from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import SeededRng
+from labfleet.rehearsal.worlds.kube_cluster import RESOURCES, KubeCluster, Need, Row, RunTruth
 
-RESOURCES = ("cpu_milli", "memory_mib", "network_kbps")
-"""What a run takes, in the order of every row of numbers here."""
-Row = tuple[float, float, float]
-WAVE = 0.15
-"""How far the plateau of CPU and network swings below its peak, as a share of it."""
+__all__ = ["FAMILIES", "RESOURCES", "Clusters", "Family", "Row", "Script", "Shape", "drawn"]
+KILLED_AT = 0.7
+"""After about which share of its time a run is killed whose memory is limited to a little less."""
 OUTLIERS, KILLED = 0.02, 0.03
 """Shares of runs that take a multiple of what their family takes, and that are killed for memory."""
 
@@ -50,49 +54,20 @@ FAMILIES = (
            0.6, 2400.0, 1.3),
 )  # fmt: skip
 """The first two have the limits of a pod that upstream 004 states (facts/upstream.md#gate)."""
-NAMED = {each.name: each for each in FAMILIES}
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How one run would go: its peaks, its time in seconds, and where its waves begin.
-
-    `killed` is the share of its time after which it is killed for want of memory; None: it is not.
-    """
+    """How one run would go: its peaks, its time in seconds, and whether it is killed for memory."""
 
     peaks: Row
     seconds: float
-    phase: float = 0.0
-    killed: float | None = None
+    killed: bool = False
 
     @property
     def lasts(self) -> float:
-        """Return after how many seconds it is over, by itself or killed."""
-        return self.seconds * (1.0 if self.killed is None else self.killed)
-
-    def takes(self, age: float) -> Row:
-        """Return what it takes at an age in seconds: a tenth of its time to rise, then waves."""
-        if not 0 <= age < self.lasts:
-            return (0.0, 0.0, 0.0)
-        part = age / self.seconds
-        rise = min(1.0, part * 10)
-        wave = 1 - WAVE * (0.5 + 0.5 * math.sin(self.phase + part * 40))
-        # Memory is not given back before the end, and creeps up to its peak.
-        return (
-            self.peaks[0] * rise * wave,
-            self.peaks[1] * rise * (0.85 + 0.15 * part),
-            self.peaks[2] * rise * wave,
-        )
-
-    def most(self) -> Row:
-        """Return the peaks that were reached by the time it is over."""
-        ages = [self.lasts * step / 64 for step in range(64)]
-        found = [self.takes(age) for age in ages]
-        return (
-            max(each[0] for each in found),
-            max(each[1] for each in found),
-            max(each[2] for each in found),
-        )
+        """Return after how many seconds it is over, by itself or, about, killed."""
+        return self.seconds * (KILLED_AT if self.killed else 1.0)
 
 
 def drawn(family: Family, size: int, rng: SeededRng) -> Shape:
@@ -103,15 +78,16 @@ def drawn(family: Family, size: int, rng: SeededRng) -> Shape:
         (base + each * size) * factor * math.exp(0.1 * _normal(rng))
         for base, each in zip(family.base, family.each, strict=True)
     ]
-    killed = rng.between(0.3, 0.95) if rng.chance(KILLED) else None
+    killed = rng.chance(KILLED)
+    if killed:
+        rng.random()  # Drawn for what is no more, so that each seed's runs stay what they were.
     if family.limits is not None:
         limits = [each * size for each in family.limits]
-        if peaks[1] > limits[1]:
-            killed = killed or 0.9
+        killed = killed or peaks[1] > limits[1]
         peaks = [min(each) for each in zip(peaks, limits, strict=True)]
     seconds = family.seconds * heavy**family.longer * math.exp(0.2 * _normal(rng))
-    shape = (peaks[0], peaks[1], peaks[2])
-    return Shape(shape, max(seconds, 60.0), rng.between(0.0, 6.3), killed)
+    rng.random()  # Likewise.
+    return Shape((peaks[0], peaks[1], peaks[2]), max(seconds, 60.0), killed)
 
 
 def _normal(rng: SeededRng) -> float:
@@ -143,27 +119,70 @@ class Script:
 
 @dataclass(slots=True)
 class Clusters:
-    """All clusters: their scripts, and what runs on them now."""
+    """All clusters and their scripts.
 
+    `spawn` runs something of a cluster's own, of no process of the product, under a name.
+    """
+
+    loop: Loop
+    rng: SeededRng
+    spawn: Callable[[str, Coroutine[Any, Any, None]], object]
     scripts: dict[float, Script] = field(default_factory=dict)
-    running: dict[float, Script] = field(default_factory=dict)
+    places: dict[str, KubeCluster] = field(default_factory=dict)
+    named: dict[str, Script] = field(default_factory=dict)
     count: int = 0
 
-    def begin(self, script: Script, name: str, shape: Shape, now: float) -> None:
+    def found(self, name: str, room: Row) -> KubeCluster:
+        """Put up a cluster of this name and size."""
+        place = KubeCluster(name, self.loop, self.rng.stream(name), room)
+        self.places[name] = place
+        self.spawn(f"cluster {name}", place.run())
+        return place
+
+    def begin(self, script: Script, name: str, shape: Shape, rng: SeededRng) -> None:
         """Let a script's pods start, under the approval of this name."""
-        script.name, script.shape, script.began = name, shape, now
-        self.running[script.wish] = script
+        script.name, script.shape, script.began = name, shape, self.loop.time()
+        self.named[name] = script
         self.count += 1
+        need = Need(shape.peaks, shape.seconds, shape.killed)
+        self.places[script.cluster].start(name, need, pods=1 + rng.below(2))
 
     def end(self, script: Script) -> None:
-        """Let a script's pods be gone; no error when they are."""
-        self.running.pop(script.wish, None)
+        """Remove a script's pods; no error when they are over."""
+        self.places[script.cluster].remove(script.name)
 
-    def load(self, cluster: str, now: float, *, without: frozenset[str] = frozenset()) -> Row:
-        """Return what truly runs on a cluster, less that under the approvals named `without`."""
-        sums = [0.0, 0.0, 0.0]
-        for each in self.running.values():
-            if each.cluster == cluster and each.shape is not None and each.name not in without:
-                for place, amount in enumerate(each.shape.takes(now - each.began)):
-                    sums[place] += amount
-        return (sums[0], sums[1], sums[2])
+    def truth(self, script: Script) -> RunTruth | None:
+        """Return what became of a script's pods where they are seen; None where nobody looks."""
+        place = self.places[script.cluster]
+        return place.runs.get(script.name) if place.seen else None
+
+    def how(self, script: Script) -> str:
+        """Return how a script's run ended, in the words of a view; empty while it has not."""
+        found = self.places[script.cluster].runs[script.name]
+        return "" if found.over is None else found.how
+
+    async def over(self, script: Script, seconds: float) -> bool:
+        """Wait until all pods of a script are over, at most so long; tell whether they are."""
+        found = self.places[script.cluster].runs[script.name]
+        if not found.ended.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await found.ended.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def running(self, cluster: str) -> list[str]:
+        """Return the approvals under which pods are on a cluster that are not over."""
+        place = self.places.get(cluster)
+        return [] if place is None else [name for name, run in place.runs.items() if run.live]
+
+    def short(self, cluster: str) -> bool:
+        """Tell whether a node of a cluster is cut off now."""
+        place = self.places.get(cluster)
+        return place is not None and bool(place.world.silent)
+
+    def load(self, cluster: str, *, without: frozenset[str] = frozenset()) -> Row:
+        """Return what truly runs on a cluster now, less that under the approvals named `without`."""
+        place = self.places.get(cluster)
+        return (0.0, 0.0, 0.0) if place is None else place.load(without=without)

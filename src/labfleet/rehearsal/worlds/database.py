@@ -135,6 +135,8 @@ class DatabaseSession:
 
     poll: float | None = None
     shared = True
+    durable: Callable[[list[rules.EventRow]], None] | None = None
+    """Never called: here every reader of the log meets the faults of reading."""
 
     def __init__(self, shared: SharedDatabase, process: Process) -> None:
         self.process = process

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from labfleet.decisions.admission.targets import NEVER_FITS
+from labfleet.decisions.queueing.line import Blocked
 from labfleet.decisions.queueing.quotas import Level
 from labfleet.decisions.queueing.requests import Request
 from labfleet.decisions.safe_mode import SafeMode, in_safe_mode
@@ -40,13 +41,17 @@ from labfleet.service.kinds import indices
 from labfleet.service.verbs.waiting_line import WaitingLine, alike, made_for
 
 if TYPE_CHECKING:
-    from labfleet.decisions.admission.judge import Judge, Judged
+    from labfleet.decisions.admission.judge import Judge, Judged, Ready
     from labfleet.decisions.admission.load import Load
+    from labfleet.decisions.prediction.learner import Learner
+
+    _Asks = dict[str, tuple["_New", Judged]]
 
 QUEUE_FULL = "QueueFull"
 """Reason of a decision: as many wait in its queue as may."""
 OTHERS_WAIT = "OthersWait"
 """Reason of a decision: there is room, but it is kept for requests that came before."""
+_EVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 UNDECIDED = 100
 """Requests of other processes that one round decides of a cluster."""
 
@@ -80,6 +85,8 @@ class Drafter:
         self._lines: dict[str, WaitingLine] = {}
         self._recent: dict[str, Simulation] = {}
         """Own approvals that the cache does not have yet: whatever is made anew counts them too."""
+        self._ready: dict[str, Ready] = {}
+        """What this round has made of requests before it decides them, by uid."""
         self._taught = True
         self._now = services.clock.now()
         """When this round began: all of it is decided as of then."""
@@ -143,11 +150,12 @@ class Drafter:
 
     def _of_cluster(self, cluster: Cluster, new: list[_New]) -> list[Draft]:
         path, cache = cluster.key.path, self._services.cache
+        asked = [(each.metadata.uid, each.spec) for each in new]
+        made = self._judge().ready(cluster, self._learner(), asked)
+        self._ready = {uid: each for (uid, _), each in zip(asked, made, strict=True)}
         queues = cache.by(indices.QUEUES_OF_CLUSTER, path)
-        waits = cache.count(indices.SIMULATIONS_QUEUED, path) or any(
-            each.spec.queue is not None for each in new
-        )
-        if not waits and not queues:
+        queued = any(each.spec.queue is not None for each in new)
+        if not queues and not queued and not cache.count(indices.SIMULATIONS_QUEUED, path):
             return [self._at_once(cluster, each) for each in new]
         return self._in_line(cluster, queues, new)
 
@@ -157,13 +165,13 @@ class Drafter:
 
     def _declared(self, cluster: Cluster) -> bool:
         """Tell whether the cluster is decided by what callers declare, since it is in safe mode."""
-        declared = cluster.spec.when_blind is WhenBlind.DECLARED
-        return declared and self._safe_mode(cluster) is not None
+        return (
+            cluster.spec.when_blind is WhenBlind.DECLARED and self._safe_mode(cluster) is not None
+        )
 
     def _denies(self, cluster: Cluster) -> SafeMode | None:
         """Return why nothing may start on a cluster for now; None when its load decides."""
-        declared = cluster.spec.when_blind is WhenBlind.DECLARED
-        return None if declared else self._safe_mode(cluster)
+        return None if cluster.spec.when_blind is WhenBlind.DECLARED else self._safe_mode(cluster)
 
     def _at_once(self, cluster: Cluster, new: _New) -> Draft:
         judged = self._judged(cluster, new.spec, new.metadata)
@@ -178,7 +186,7 @@ class Drafter:
         """Return which of the new and of the waiting requests start, and what becomes of the rest."""
         made: list[Draft] = []
         waiting = self._line(cluster, queues)
-        asks: dict[str, tuple[_New, Judged]] = {}
+        asks: _Asks = {}
         for each in new:
             judged = self._judged(cluster, each.spec, each.metadata)
             if judged.decision.reason == NEVER_FITS:
@@ -198,37 +206,32 @@ class Drafter:
         judge, now = self._judge(), self._now
         load, (_, epsilon) = judge.load(cluster, self._live(cluster)), judge.in_force(cluster)
         if self._denies(cluster) is not None:
-            return made + self._all_left(cluster, waiting, asks)
+            return made + self._all_left(cluster, waiting, asks, {})
         found = waiting.decide(load, epsilon, now)
         for request in found.started:
             draft = self._started(cluster, waiting, request.uid, asks)
             if draft is not None:
                 made.append(draft)
-        for each, judged in asks.values():
-            blocked = found.blocked.get(each.metadata.uid)
-            level = None if blocked is None else blocked.level
-            made.append(self._left(cluster, each, judged, level))
-            if each.spec.queue is None:
-                waiting.leave(each.metadata.uid)
-        return made
+        return made + self._all_left(cluster, waiting, asks, found.blocked)
 
     def _all_left(
-        self, cluster: Cluster, waiting: WaitingLine, asks: dict[str, tuple[_New, Judged]]
+        self,
+        cluster: Cluster,
+        waiting: WaitingLine,
+        asks: _Asks,
+        blocked: Mapping[str, Blocked],
     ) -> list[Draft]:
-        """Return what becomes of new requests in safe mode; those that wait keep their place."""
+        """Return what becomes of new requests that may not start; others keep their place."""
         made = []
         for each, judged in asks.values():
-            made.append(self._left(cluster, each, judged, None))
+            held = blocked.get(each.metadata.uid)
+            made.append(self._left(cluster, each, judged, None if held is None else held.level))
             if each.spec.queue is None:
                 waiting.leave(each.metadata.uid)
         return made
 
     def _started(
-        self,
-        cluster: Cluster,
-        waiting: WaitingLine,
-        uid: str,
-        asks: dict[str, tuple[_New, Judged]],
+        self, cluster: Cluster, waiting: WaitingLine, uid: str, asks: _Asks
     ) -> Draft | None:
         """Return the approval of a request whose turn it is; None when it needs more by now.
 
@@ -305,7 +308,7 @@ class Drafter:
         """Return the requests of other processes, in the order in which they came."""
         cache = self._services.cache
         found = cache.by(indices.SIMULATIONS_UNDECIDED, path)
-        ordered = sorted(found, key=lambda each: (each.status.asked_at or _ever(), each.name))
+        ordered = sorted(found, key=lambda each: (each.status.asked_at or _EVER, each.name))
         return [_new(each) for each in ordered[:UNDECIDED]]
 
     def _waiting(self, uid: str) -> _New | None:
@@ -351,11 +354,9 @@ class Drafter:
 
     def _judged(self, cluster: Cluster, spec: SimulationSpec, metadata: Metadata) -> Judged:
         services = self._services
-        learner = services.learning.known
-        assert learner is not None  # noqa: S101 - a round begins with learning
         return self._judge().decide(
             spec,
-            learner,
+            self._learner(),
             uid=metadata.uid,
             cluster=cluster,
             live=self._live(cluster),
@@ -363,7 +364,13 @@ class Drafter:
             revision=services.cache.revision,
             default_seconds=services.settings.now().admission.default_duration_seconds,
             blind=self._declared(cluster),
+            ready=self._ready.get(metadata.uid),
         )
+
+    def _learner(self) -> Learner:
+        learner = self._services.learning.known
+        assert learner is not None  # noqa: S101 - a round begins with learning
+        return learner
 
     def _live(self, cluster: Cluster) -> Iterator[Simulation]:
         """Yield the runs that hold something of a cluster, own approvals of just now last."""
@@ -448,27 +455,25 @@ def named(services: ServiceContext, namespace: str, now: datetime) -> Metadata:
 
 def _full(new: _New, decision: Decision) -> Decision:
     """Return the decision on a request for whose queue as many wait as may."""
-    return msgspec.structs.replace(
-        decision,
-        outcome="denied",
-        reason=QUEUE_FULL,
-        message=f"as many wait in queue {new.spec.queue} as may; ask again later",
-        chosen=None,
-        candidates=(),
-        rejected_by_reason={},
-    )
+    told = f"as many wait in queue {new.spec.queue} as may; ask again later"
+    return _refused(decision, QUEUE_FULL, told)
 
 
 def _never(new: _New, decision: Decision) -> Decision:
     """Return the decision on a request that is more than its queue may ever hold."""
+    told = (
+        f"{decision.message.partition(';')[0]}; queue {new.spec.queue} may never hold as much: "
+        "its quota and borrowing limit, or its cohort's quotas, are smaller"
+    )
+    return _refused(decision, NEVER_FITS, told)
+
+
+def _refused(decision: Decision, reason: str, message: str) -> Decision:
     return msgspec.structs.replace(
         decision,
         outcome="denied",
-        reason=NEVER_FITS,
-        message=(
-            f"{decision.message.partition(';')[0]}; queue {new.spec.queue} may never hold as much: "
-            "its quota and borrowing limit, or its cohort's quotas, are smaller"
-        ),
+        reason=reason,
+        message=message,
         chosen=None,
         candidates=(),
         rejected_by_reason={},
@@ -480,12 +485,8 @@ def _family(new: _New) -> tuple[str, str, str]:
 
 
 def _new(old: Simulation) -> _New:
-    since = old.status.asked_at or old.metadata.creation_timestamp or _ever()
+    since = old.status.asked_at or old.metadata.creation_timestamp or _EVER
     return _New(old.spec, old.metadata, since, old=old)
-
-
-def _ever() -> datetime:
-    return datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _no_cluster(services: ServiceContext, asked: Asked, cluster: Cluster | None) -> errors.Invalid:
