@@ -241,7 +241,7 @@ def test_a_session_placed_between_look_and_retirement_wins() -> None:
             won = 0
             for number in range(1000):
                 # For later than anybody looks ahead, so that the view shows an idle worker.
-                await w.session(f"s{number}", slot={"start": later(w, 600)})
+                await w.session(f"s{number}", slot={"start": later(w, 600)}, whenFull="wait")
                 await w.until(lambda number=number: w.phase(f"s{number}") is not None)
                 slipped = []
 

@@ -276,6 +276,17 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a failed session is tried again as a new one that links to it",
     )
+    | dict.fromkeys(
+        (
+            "/components/schemas/Claim",
+            "/components/schemas/Pool/properties/status/default/endangered",
+            "/components/schemas/PoolStatus/properties/endangered",
+            "/components/schemas/Session/properties/status/default/claim",
+            "/components/schemas/SessionSpec/properties/whenFull",
+            "/components/schemas/SessionStatus/properties/claim",
+        ),
+        "a slot is promised when it is accepted, or waits for room",
+    )
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

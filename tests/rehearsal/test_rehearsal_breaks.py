@@ -6,6 +6,7 @@ import admission_breaks
 import cluster_breaks
 import decision_breaks
 import product_breaks
+import promise_breaks
 import provider_breaks
 import pytest
 import story_breaks
@@ -21,6 +22,7 @@ BREAKS = {
     **provider_breaks.BREAKS,
     **admission_breaks.BREAKS,
     **cluster_breaks.BREAKS,
+    **promise_breaks.BREAKS,
 }
 SEEDS = 50
 

@@ -19,6 +19,7 @@ from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
 from labfleet.service.core import ledger_rows
 
+Beside = tuple[tuple[stores.Precondition, ...], tuple[stores.Write, ...]]
 TOGETHER = 250
 """Placements that wait to be written; with as many, they are."""
 ON_ONE_WORKER = 50
@@ -41,11 +42,16 @@ class Bindings:
         self._context = context
         self._actor = actor
         self._waiting: dict[Key, list[Session]] = {}
+        self._beside: dict[Key, list[Beside]] = {}
         self._count = 0
         self.full = False
 
-    def add(self, session: Session, worker: Key) -> None:
-        """Take a session as it is to be stored: with worker, reservation, ports and decision."""
+    def add(self, session: Session, worker: Key, beside: Beside = ((), ())) -> None:
+        """Take a session as it is to be stored: with worker, reservation, ports and decision.
+
+        `beside` are what else its commit asks for and writes.
+        """
+        self._beside.setdefault(worker, []).append(beside)
         waiting = self._waiting.setdefault(worker, [])
         waiting.append(session)
         self._count += 1
@@ -58,10 +64,11 @@ class Bindings:
         error is raised once all have been tried.
         """
         waiting, self._waiting = self._waiting, {}
+        beside, self._beside = self._beside, {}
         self._count, self.full = 0, False
         results = await asyncio.gather(
             *[
-                self._save(worker, sessions, since.get(worker, revision))
+                self._save(worker, sessions, since.get(worker, revision), beside[worker])
                 for worker, sessions in waiting.items()
             ],
             return_exceptions=True,
@@ -77,7 +84,9 @@ class Bindings:
                 raise result
         return Written(max(bound.values(), default=0), bound, tuple(lost))
 
-    async def _save(self, worker: Key, sessions: Sequence[Session], since: int) -> int:
+    async def _save(
+        self, worker: Key, sessions: Sequence[Session], since: int, beside: Sequence[Beside]
+    ) -> int:
         """Write the placements on one worker; return the revision."""
         row = ledger_rows.of(worker)
         first = sessions[0].status.decision
@@ -87,9 +96,13 @@ class Bindings:
         revision, _ = await self._context.objects.save(
             *sessions,
             cause=self._context.cause(self._actor, reason),
-            preconditions=(ledger_rows.untouched(row, since),),
+            preconditions=(
+                ledger_rows.untouched(row, since),
+                *dict.fromkeys(one for asked, _ in beside for one in asked),
+            ),
             writes=(
                 ledger_rows.touch(row),
+                *dict.fromkeys(one for _, written in beside for one in written),
                 *[
                     stores.TakePorts(
                         worker=worker.path,

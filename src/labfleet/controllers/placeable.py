@@ -87,7 +87,7 @@ class PlaceableWorkers:
             if pool.deleting or pool.spec.desired != "Ready":
                 continue
             template = cache.find(refs.template_of(pool))
-            shape = requests.shape_of(pool, template, cache)
+            shape = catalogues.shape_of(pool, template, cache)
             if shape is not None:
                 yield shape
 

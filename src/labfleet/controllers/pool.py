@@ -8,15 +8,17 @@ worker fails when its ledger row changed since the snapshot, so a session placed
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
-from labfleet.controllers.requests import Requests, shape_of
+from labfleet.controllers.promises_in_danger import DangerLook
+from labfleet.controllers.requests import Requests
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
 from labfleet.decisions.catalogues import Names
+from labfleet.decisions.claims import growth
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -36,6 +38,7 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds.pool_claims import Claims
 
 EVERY = 20.0
 KEPT_LIMIT = 5000
@@ -62,6 +65,7 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
+        self._danger = DangerLook(context)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Take one step for the pool of this key."""
@@ -84,6 +88,7 @@ class PoolController:
         decision = await self._shrink(pool, decision, revision)
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
+        await self._danger.move(pool, now)
         await self._grow(pool, decision, len(view.waiting), now, paused)
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
@@ -135,13 +140,20 @@ class PoolController:
                 for session in self._requests.due_in(pool, now)
                 if (request := self._requests.of(session, now)) is not None
             ),
-            shape=shape_of(pool, template, self.context.cache),
+            shape=catalogues.shape_of(pool, template, self.context.cache),
             deleting=pool.deleting,
             taken=self.context.cache.names(Worker, pool.namespace),
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
+            promised=self._promised(pool, now),
         )
+
+    def _promised(self, pool: Pool, now: datetime) -> growth.Promised:
+        """Return what the pool's claims need of it within its lead time."""
+        until = now + timedelta(seconds=pool.spec.scaling.lead_seconds)
+        claims = Claims(self.context.cache, now).of(pool, now, until)
+        return growth.Promised() if claims is None else growth.promised(claims, until)
 
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; those unchanged since the last call come from a cache."""
@@ -177,6 +189,8 @@ class PoolController:
         status = pool_status.with_pause(
             status, paused, now, fleet=self.context.settings.now().automation.paused
         )
+        danger = self._danger.seen(pool, now)
+        status = pool_status.with_promises(status, danger.why, danger.many, danger.told, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

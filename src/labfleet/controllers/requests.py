@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
-from labfleet.decisions.catalogues import needs
-from labfleet.decisions.lifecycle.session import budget
+from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
@@ -21,11 +20,8 @@ from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
-from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
-
-TEARDOWN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ class Requests:
         cache = self.context.cache
         for full in (False, True):
             for pool in cache.each(indices.POOLS_GROWING, (namespace, request.track, full)):
-                shape = shape_of(pool, cache.find(refs.template_of(pool)), cache)
+                shape = catalogues.shape_of(pool, cache.find(refs.template_of(pool)), cache)
                 if shape is not None and placement.fits_empty(request, shape):
                     return pool.name
         return None
@@ -98,15 +94,7 @@ class Requests:
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
-        begin, end = lifecycle.resolve_slot(session, budget.of(session, definition), now)
-        return placement.PlacementRequest(
-            amounts=definition.status.demand,
-            start=begin,
-            end=end + TEARDOWN,
-            track=session.spec.track or definition.spec.track,
-            licence_affinity=definition.spec.licence_affinity,
-            needs=needs(definition.status),
-        )
+        return asked(session, definition, now)
 
 
 def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
@@ -131,11 +119,3 @@ def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
     """Return the reservations of these sessions."""
     return tuple([held for session in sessions if (held := session.status.reservation) is not None])
-
-
-def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
-    """Return an empty worker of the pool's template; None when the template can make none."""
-    if template is None or not template.spec.enabled:
-        return None
-    has = catalogues.of_pool(cache, pool, template)
-    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)

@@ -9,14 +9,17 @@ them meanwhile, the commit fails with a conflict and these sessions wait for the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
+from labfleet.controllers import promises
 from labfleet.controllers.bindings import Bindings
 from labfleet.controllers.context import Context
 from labfleet.controllers.placeable import PlaceableWorkers
+from labfleet.controllers.promises import Choice, Promises
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import placement, port_numbers
 from labfleet.decisions.lifecycle.session import decide as lifecycle
@@ -25,11 +28,11 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
-from labfleet.resources.amounts import Amounts, Reservation, Shortage
+from labfleet.resources.amounts import Amounts, Claim, Reservation, Shortage
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
-from labfleet.resources.session import PortAllocation, Session, SessionPhase
+from labfleet.resources.session import PortAllocation, Session, SessionPhase, SessionStatus
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues
@@ -49,6 +52,7 @@ class _Board:
     revision: int
     now: datetime
     judge: catalogues.Judge
+    promises: Promises
     since: dict[Key, int] = field(default_factory=dict)
 
 
@@ -60,6 +64,7 @@ class Scheduler:
         self._workers = PlaceableWorkers(context, ports)
         self._requests = Requests(context)
         self._next = 0
+        self._turn = 0
         self._bindings = Bindings(context, ACTOR)
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -67,11 +72,15 @@ class Scheduler:
         del key
         now = self.context.clock.now()
         due, ahead = self._requests.due(now), self._requests.ahead(now)
-        if not due and not ahead:
+        unpromised = promises.without_claim(self.context.cache, self._turn)
+        if not due and not ahead and not unpromised:
             return Again(CYCLE)
+        self._turn += 1
         self._bindings = Bindings(self.context, ACTOR)  # nothing of a cycle that was cut off
         board = await self._snapshot()
         last = board.revision
+        for session in unpromised:
+            last = max(last, await self._promise(session, board))
         for session in ahead[:CYCLE_LIMIT]:
             last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
@@ -102,7 +111,7 @@ class Scheduler:
         # Before the workers are read: a reservation that is newer than `revision` is a conflict.
         revision, now = cache.revision, self.context.clock.now()
         await self._workers.refresh()
-        return _Board(revision, now, catalogues.Judge(cache))
+        return _Board(revision, now, catalogues.Judge(cache), Promises(cache, revision, now))
 
     async def _place(
         self, session: Session, request: placement.PlacementRequest, board: _Board
@@ -118,6 +127,23 @@ class Scheduler:
                 return decision
             await asyncio.sleep(0)
 
+    async def _choose(
+        self, session: Session, request: placement.PlacementRequest, board: _Board
+    ) -> Choice:
+        """Return the worker for a session: that of its place, else the best with free room."""
+        fleet = self._workers.fleet(session.namespace)
+
+        def place(offered: Sequence[placement.Candidate]) -> Decision:
+            return placement.place(request, offered, now=board.now, revision=board.revision)
+
+        own = board.promises.own(session, request, fleet)
+        if own:
+            decision = place(own)
+            if decision.chosen is not None:
+                return Choice(decision, session.status.claim)
+        best = await self._place(session, request, board)
+        return board.promises.judge(session, request, best, fleet, place)
+
     async def _one(self, session: Session, board: _Board) -> int:
         """Decide on one session and write the decision; return the revision written or 0."""
         definition = self.context.cache.find(refs.definition_of(session))
@@ -130,19 +156,21 @@ class Scheduler:
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        decision = await self._place(session, request, board)
+        choice = await self._choose(session, request, board)
+        decision = choice.decision
         if decision.chosen is None:
             decision = self._without(definition, request, decision, board)
             cause = self._workers.trouble(session.namespace, request.track)
             if cause is not None:
                 told = f"{decision.message}; {cause}"
                 decision = msgspec.structs.replace(decision, message=told)
-            return await self._wait(session, decision)
+            return await self._wait(session, decision, board, choice.claim)
         taken = self._workers.taken[Ref(Worker, session.namespace, decision.chosen).key]
         ports = port_numbers.allocate(definition.status.ports, taken=taken)
         if isinstance(ports, Shortage):
-            return await self._wait(session, _short_of_ports(decision, ports))
-        self._bind(session, decision, ports, request, board)
+            short = _short_of_ports(decision, ports)
+            return await self._wait(session, short, board, session.status.claim)
+        self._bind(session, choice, ports, request, board)
         return 0
 
     def _without(
@@ -181,17 +209,18 @@ class Scheduler:
             revision=board.revision,
             requested=request.amounts,
         )
-        return await self._wait(session, decision)
+        return await self._wait(session, decision, board, session.status.claim)
 
     def _bind(
         self,
         session: Session,
-        decision: Decision,
+        choice: Choice,
         ports: tuple[PortAllocation, ...],
         request: placement.PlacementRequest,
         board: _Board,
     ) -> None:
         """Take the place on the board; `_write` writes it."""
+        decision = choice.decision
         worker = decision.chosen or ""
         key = Ref(Worker, session.namespace, worker).key
         reservation = Reservation(
@@ -203,6 +232,7 @@ class Scheduler:
             phase_since=board.now,
             worker=worker,
             reservation=reservation,
+            claim=choice.claim,
             ports=ports,
             decision=decision,
             placements=session.status.placements + 1,
@@ -210,7 +240,9 @@ class Scheduler:
             reason=str(PhaseReason.SCHEDULED),
             message=f"placed on {worker}",
         )
-        self._bindings.add(msgspec.structs.replace(session, status=status), key)
+        beside = board.promises.commit(session, choice.claim, binds=True)
+        self._bindings.add(msgspec.structs.replace(session, status=status), key, beside)
+        board.promises.took(session, choice.claim, worker)
         self._workers.taken[key] |= {(port.transport, port.number) for port in ports}
         self._workers.fleet(key.namespace).book(worker, reservation)
         self._workers.mark(key)
@@ -222,6 +254,9 @@ class Scheduler:
         for key in written.lost:
             # Another writer was first; skip this worker, already marked, for the rest of the cycle.
             self._workers.fleet(key.namespace).drop(key.name)
+        if written.lost:
+            await self.context.cache.reached(written.revision)
+            board.promises.again()
         return written.revision
 
     async def _refuse(
@@ -252,30 +287,61 @@ class Scheduler:
         )
         return await self._save(session, status, decision.message)
 
-    async def _wait(self, session: Session, decision: Decision) -> int:
+    async def _wait(
+        self, session: Session, decision: Decision, board: _Board, claim: Claim | None
+    ) -> int:
         """Record why it waits, only when the answer changed: each write makes an event."""
         before = session.status.decision
-        if before is not None and _same(before, decision):
+        if before is not None and _same(before, decision) and claim == session.status.claim:
             return 0
         status = msgspec.structs.replace(
             session.status,
             decision=decision,
+            claim=claim,
             reason=str(PhaseReason.WAITING),
             message=decision.message,
         )
-        return await self._save(session, status, decision.message)
+        return await self._save(session, status, decision.message, board)
 
-    async def _save(self, session: Session, status: object, reason: str) -> int:
+    async def _promise(self, session: Session, board: _Board) -> int:
+        """Give a slot that waits without a claim one, as soon as a pool can hold it."""
+        request = self._requests.of(session, board.now)
+        claim = None if request is None else board.promises.wanted(session, request)
+        if claim is None:
+            return 0
+        told = f"promised: a place in pool {claim.pool}"
+        status = msgspec.structs.replace(session.status, claim=claim)
+        return await self._save(session, status, told, board)
+
+    async def _save(
+        self, session: Session, status: SessionStatus, reason: str, board: _Board | None = None
+    ) -> int:
+        """Write a session that is not bound; with its claim where there is a board."""
+        untouched: tuple[stores.Precondition, ...] = ()
+        touched: tuple[stores.Write, ...] = ()
+        if board is not None:
+            untouched, touched = board.promises.commit(session, status.claim)
+            if touched:
+                read = board.promises.readings
+                await self._write(board)  # bindings are written at the row as they have read it
+                if board.promises.readings != read:
+                    return 0  # others took from it: the claim was chosen before that
         try:
             revision, _ = await self.context.objects.save(
                 msgspec.structs.replace(session, status=status),
                 cause=self.context.cause(ACTOR, reason),
+                preconditions=untouched,
+                writes=touched,
                 fence=self.context.fence(),
             )
         except errors.Fenced:
             raise
         except errors.Conflict:
+            if board is not None and untouched:
+                board.promises.again()
             return 0
+        if board is not None:
+            board.promises.took(session, status.claim, None, revision)
         return revision
 
 

@@ -77,6 +77,24 @@ def with_pause(status: PoolStatus, paused: str | None, now: datetime, *, fleet: 
     return msgspec.structs.replace(status, conditions=fact)
 
 
+def with_promises(
+    status: PoolStatus, lack: PoolReason | None, many: int, told: str, now: datetime
+) -> PoolStatus:
+    """Return the status with how many promises are in danger, and why; none that never was has none."""
+    status = msgspec.structs.replace(status, endangered=many)
+    if lack is None and conditions.find(status.conditions, PoolCondition.PROMISES_KEPT) is None:
+        return status
+    facts = conditions.put(
+        status.conditions,
+        PoolCondition.PROMISES_KEPT,
+        "True" if lack is None else "False",
+        lack or PoolReason.KEPT,
+        told,
+        now=now,
+    )
+    return msgspec.structs.replace(status, conditions=facts)
+
+
 def without_machine(workers: Iterable[Worker]) -> str:
     """Return the provider's reason for giving workers no machine, or its own trouble; else ""."""
     workers = list(workers)

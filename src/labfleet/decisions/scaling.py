@@ -1,26 +1,29 @@
 """How many workers a pool should have: the minimal NEED_BASED decision.
 
 Pure. Keeps the minimum, adds one worker when a session waits for capacity that no starting
-worker will bring, removes one that has been empty for long enough, replaces failed ones, and
-never exceeds the maximum. A decision is a proposal from a snapshot: the caller must apply it in
+worker will bring, and at once as many as promised slots soon need; removes one that has been empty
+for long enough, replaces failed ones, and never exceeds the maximum. A decision is a proposal from a snapshot: the caller must apply it in
 one commit with preconditions on the ledgers that it read (facts/fleet-bugs.md#t16); otherwise a
 session placed meanwhile is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
 
 from labfleet.decisions import disruption, parking, placement, worker_names
+from labfleet.decisions.claims import growth
+from labfleet.decisions.pool_view import PoolDecision, PoolView, PoolWorker, Retirement
 from labfleet.kernel.quantity import count
-from labfleet.resources.amounts import Amounts, Reservation
-from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent, ScalingPolicy
+from labfleet.resources.pool import PoolPhase, ScalingEvent, ScalingPolicy
 from labfleet.resources.pool_conditions import PoolReason
 from labfleet.resources.worker import WorkerPhase
+
+__all__ = ["PoolDecision", "PoolView", "PoolWorker", "Retirement", "decide_pool"]
 
 STUCK = timedelta(minutes=30)
 """After this long a failed worker no longer counts towards the maximum, and is removed even
@@ -28,89 +31,6 @@ with sessions bound to it: only its end releases them, since its server never an
 WAITING_LIMIT = 200
 """How many waiting sessions one decision considers; only one worker is added at a time."""
 _READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolWorker:
-    """One worker of the pool as the snapshot shows it.
-
-    `leaving`: its end, stop or drain was requested. `parked`: the idle rule stopped it or is
-    about to, so it may be started again. `capacity` None means not seen yet; the template's is
-    assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
-    belong to no session, so a person may be at work. `ill`: the provider's host under it is
-    impaired; `retired`: the provider takes that machine away; `unlaunched`: there was no room for one
-    so far. `has` as a placement candidate's.
-    """
-
-    name: str
-    phase: WorkerPhase
-    phase_since: datetime | None = None
-    leaving: bool = False
-    parked: bool = False
-    cordoned: bool = False
-    unreachable: bool = False
-    ill: bool = False
-    retired: bool = False
-    capacity: Amounts | None = None
-    reservations: tuple[Reservation, ...] = ()
-    empty_since: datetime | None = None
-    in_use: bool = False
-    has: frozenset[str] | None = None
-    unlaunched: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolView:
-    """The input. `shape` is an empty worker of the template, None when there is none.
-
-    `waiting` are the sessions of this pool that wait for capacity, longest first. `taken` are
-    names of workers outside the pool: two pools may share a prefix and track.
-    """
-
-    name: str
-    spec: PoolSpec
-    phase: PoolPhase
-    workers: tuple[PoolWorker, ...]
-    waiting: tuple[placement.PlacementRequest, ...] = ()
-    shape: placement.WorkerShape | None = None
-    deleting: bool = False
-    created_workers: int = 0
-    last_scale_up: datetime | None = None
-    last_scale_down: datetime | None = None
-    taken: Container[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retirement:
-    """One worker that shall go, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolDecision:
-    """What to change. `created_workers` is the new name counter; it never decreases.
-
-    `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
-    when it was asked for before), and TERMINATED ones whose record may go; `start` are parked ones
-    that shall serve again; `unmet` says why the pool lacks workers and may not add one.
-    """
-
-    phase: PoolPhase
-    message: str
-    create: tuple[str, ...] = ()
-    retire: tuple[Retirement, ...] = ()
-    drain: tuple[str, ...] = ()
-    start: tuple[str, ...] = ()
-    created_workers: int = 0
-    events: tuple[ScalingEvent, ...] = ()
-    ready: int = 0
-    booting: int = 0
-    draining: int = 0
-    failed: int = 0
-    stopped: int = 0
-    unmet: PoolReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +128,7 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
     scaling = view.spec.scaling
     serving = sum(not each.ill for each in groups.ready) + len(groups.booting)
     room = scaling.max_workers - _places(groups, now)
-    missing = scaling.min_workers - serving
+    missing = max(scaling.min_workers - serving, _unkept(view, groups))
     uncovered = 0
     if missing <= 0:
         if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
@@ -217,7 +137,7 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
         if not uncovered:
             return 0, "", ""
     need = (
-        f"{serving} of at least {count(scaling.min_workers, 'worker')}"
+        _lacking(serving, scaling.min_workers, missing)
         if missing > 0
         else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
     )
@@ -234,8 +154,26 @@ def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, s
     if view.last_scale_up is not None and now - view.last_scale_up < timedelta(seconds=least):
         return 0, "", f"{need}; the last worker was added less than {least} s ago"
     if missing > 0:
-        return min(missing, room), "BelowMinimum", f"{need}; adding {min(missing, room)}"
+        reason = "BelowMinimum" if serving < scaling.min_workers else "Promised"
+        return min(missing, room), reason, f"{need}; adding {min(missing, room)}"
     return 1, "SessionsWaiting", f"{need}; adding a worker"
+
+
+def _lacking(serving: int, least: int, missing: int) -> str:
+    if serving < least:
+        return f"{serving} of at least {count(least, 'worker')}"
+    return f"{count(missing, 'more worker')} needed for what is promised"
+
+
+def _unkept(view: PoolView, groups: _Groups, *, without: str = "") -> int:
+    """Return how many more workers the promises that are due soon need; `without` is on its way out."""
+    scaling = view.spec.scaling
+    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
+        return 0
+    closed = (each.cordoned or each.unreachable or each.ill for each in groups.ready)
+    ready = [each.name for each, shut in zip(groups.ready, closed, strict=True) if not shut]
+    coming = [each.name for each in groups.booting]
+    return growth.missing(view.promised, {*ready, *coming} - {without})
 
 
 def _policy_note(view: PoolView) -> str:
@@ -251,12 +189,13 @@ def _starts(view: PoolView, groups: _Groups, now: datetime) -> tuple[tuple[str, 
     if not parked:
         return (), ""
     scaling = view.spec.scaling
-    missing = scaling.min_workers - len(groups.ready) - len(groups.booting)
+    below = scaling.min_workers - len(groups.ready) - len(groups.booting)
+    missing = max(below, _unkept(view, groups))
     need_based = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
     wanting = _uncovered(view, groups, now) if need_based else []
     coming = [_as_parked(each, view) for each in sorted(parked, key=_nearness)]
     start = parking.to_start(coming, wanting, now=now, least=max(missing, 0))
-    return start, "ParkedForMinimum" if missing > 0 else "ParkedForSessions"
+    return start, "ParkedForMinimum" if below > 0 else "ParkedForSessions"
 
 
 def _nearness(worker: PoolWorker) -> tuple[int, str]:
@@ -349,7 +288,8 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     automatic = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
     waits = [each.name for each in groups.booting if each.unlaunched and not each.reservations]
     spare = len(groups.ready) + len(groups.booting) > scaling.min_workers
-    if waits and spare and automatic and not _wanted(view, now):
+    needed = _wanted(view, now) or _unkept(view, groups, without=waits[-1] if waits else "")
+    if waits and spare and automatic and not needed:
         return (Retirement(name=waits[-1], reason="Empty"),)  # it would boot for nobody
     if len(groups.ready) <= scaling.min_workers:
         return ()
@@ -372,6 +312,8 @@ def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement
     if view.last_scale_down is not None and now - view.last_scale_down < pause:
         return ()
     if now - since < timedelta(seconds=scaling.empty_seconds) or _wanted(view, now):
+        return ()
+    if _unkept(view, groups, without=name):
         return ()
     return (Retirement(name=name, reason="Empty"),)
 

@@ -112,6 +112,27 @@ class Reservation(Record, frozen=True, kw_only=True):
     end: datetime | None = None
 
 
+class Claim(Record, frozen=True, kw_only=True):
+    """What a pool has promised to one session: so much on one of its workers, from when to when.
+
+    It is held from the commit that accepts the session until the session has ended, whichever
+    worker that will be.
+
+    pool: Name of the pool.
+    place: Which of the workers that the pool may have, counted from 0; claims of one place are for
+    one worker.
+    amounts: How much is promised.
+    start: From when.
+    end: Until when.
+    """
+
+    pool: str
+    place: int
+    amounts: Amounts
+    start: datetime
+    end: datetime
+
+
 def expand(raw: dict[str, Any], *, supply: bool) -> dict[str, Any]:
     """Return the raw mapping with friendly keys turned into base units.
 

@@ -164,6 +164,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     events: The newest changes of its size.
     losses: Workers lost lately, each once.
     tripped_at: When losses made it pause itself; null when they did not.
+    endangered: Promised sessions that are in danger; condition PromisesKept says why.
     message: Sentence for people on where it stands.
     observed_generation: Generation of the spec that this status is about.
     """
@@ -184,6 +185,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     events: tuple[ScalingEvent, ...] = ()
     losses: tuple[Loss, ...] = ()
     tripped_at: datetime | None = None
+    endangered: int = 0
     message: str = ""
     observed_generation: int = 0
 

@@ -14,6 +14,7 @@ class PoolReason(Reason):
     FAILED = "Failed", "It cannot make workers."
     FLEET_PAUSED = "FleetPaused", "Somebody paused all automatic actions."
     INITIALIZING = "Initializing", "Its first workers are being made."
+    KEPT = "Kept", "Each promised slot has a place with room."
     MASS_TERMINATION = (
         "MassTermination",
         "Many machines were ended from outside within half an hour.",
@@ -22,12 +23,15 @@ class PoolReason(Reason):
     NO_TEMPLATE = "NoTemplate", "Workers are needed; its template is missing or disabled."
     PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool."
     PENDING = "Pending", "Its controller has not looked at it yet."
+    PLACES_GONE = "PlacesGone", "It may have fewer workers than it has promised."
     RESUMED = "Resumed", "Somebody resumed the pool."
     SCALING_DOWN = "ScalingDown", "Workers are being taken away."
     SCALING_UP = "ScalingUp", "Workers are being added."
     STEADY = "Steady", "It has what its policy asks for."
     TERMINATED = "Terminated", "Its workers are gone."
     TERMINATING = "Terminating", "Its workers are ending."
+    WORKERS_LATE = "WorkersLate", "Workers for what is promised are not up in time."
+    WORKERS_SMALLER = "WorkersSmaller", "Its workers have less than was promised on them."
 
 
 R = PoolReason
@@ -64,6 +68,16 @@ class PoolCondition(ConditionType):
         R.MASS_TERMINATION,
         R.NEVER_UP,
         R.RESUMED,
+    )
+    PROMISES_KEPT = (
+        "PromisesKept",
+        "False while promised slots are in danger; True since none is.",
+        R.PLACES_GONE,
+        R.WORKERS_SMALLER,
+        R.WORKERS_LATE,
+        R.NO_TEMPLATE,
+        R.DRAINING,
+        R.KEPT,
     )
     PAUSED = (
         "Paused",

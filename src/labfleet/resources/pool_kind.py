@@ -83,6 +83,16 @@ _RUNBOOK = runbook(
         ),
     ),
     (
+        "PromisesKept",
+        "",
+        "False: slots were promised that it can hold no more.",
+        _EXPLAIN,
+        (
+            "Raise spec.scaling.maxWorkers, enable the template, or move the sessions that the "
+            "message names. What finds another place moves there by itself."
+        ),
+    ),
+    (
         "Paused",
         "",
         "True: somebody paused its automatic actions, or all.",
@@ -104,6 +114,12 @@ _ADVICE = (
         fix="Enable the template, or name another one.",
     ),
     Advice(
+        subject=PoolCondition.PROMISES_KEPT,
+        reason=PoolReason.WORKERS_LATE,
+        cause="False: the head start of promised slots has begun, and no worker hosts them.",
+        fix="See why its workers do not come up: `labfleet get workers -o wide`.",
+    ),
+    Advice(
         subject=PoolCondition.PAUSED,
         reason=PoolReason.FLEET_PAUSED,
         cause="True: somebody paused all automatic actions.",
@@ -119,6 +135,11 @@ def _shortage(pool: Pool) -> Measured:
         return Measured(value=status.waiting_sessions, unit="waiting sessions")
     serving = status.ready + status.booting
     return Measured(value=serving, unit="serving workers", limit=scaling.min_workers)
+
+
+def _endangered(pool: Pool) -> Measured:
+    """Return how many promised sessions are in danger."""
+    return Measured(value=pool.status.endangered, unit="promised sessions")
 
 
 def _losses(pool: Pool) -> Measured:
@@ -155,10 +176,12 @@ KIND = Kind(
     news=(
         (PoolCondition.LOSING_MACHINES, "True"),
         (PoolCondition.DEMAND_MET, "False"),
+        (PoolCondition.PROMISES_KEPT, "False"),
         (PoolCondition.PAUSED, "True"),
     ),
     loud=(
         Loud(PoolCondition.LOSING_MACHINES, "True", "critical", _losses),
+        Loud(PoolCondition.PROMISES_KEPT, "False", "critical", _endangered),
         Loud(PoolCondition.DEMAND_MET, "False", "warning", _shortage),
         Loud(PoolCondition.PAUSED, "True", "info"),
     ),

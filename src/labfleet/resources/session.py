@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from labfleet.resources.amounts import Reservation
+from labfleet.resources.amounts import Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, LabUser
@@ -95,6 +95,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     reservation_id: Name of the booking in the system that made it; only kept and shown.
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
+    when_full: What becomes of a slot that its pool cannot hold: it is refused, or waits for room
+    without a promise.
     """
 
     definition: Text
@@ -105,6 +107,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     reservation_id: Annotated[str, msgspec.Meta(max_length=256)] | None = None
     cancel: Cancellation | None = None
     observe_requested: datetime | None = None
+    when_full: Literal["refuse", "wait"] = "refuse"
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
@@ -299,6 +302,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     end: Resolved end of the slot.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
+    claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
     ports: Ports given to it on the worker.
     lab: Its lab on the worker's CML, as last seen.
     access: Where its lab is reached, worked out whenever it is read, as far as the reader may see it;
@@ -336,6 +340,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     end: datetime | None = None
     worker: str | None = None
     reservation: Reservation | None = None
+    claim: Claim | None = None
     ports: tuple[PortAllocation, ...] = ()
     lab: LabStatus | None = None
     effect: Effect | None = None

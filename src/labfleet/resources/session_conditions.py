@@ -77,6 +77,7 @@ class WaitReason(Word):
     NOT_LICENSED = "WorkerNotLicensed", "No worker has a licence that its lab can run under."
     NOT_READY = "WorkerNotReady", "No worker of its track takes sessions now."
     PORTS_SHORT = "PortsShort", "The worker that has room for it has too few free ports."
+    PROMISED = "PromisedToOthers", "What workers have free is promised to later slots of others."
     SLOT_AHEAD = "SlotAhead", "Its slot is so far ahead that no worker is looked for yet."
 
 
@@ -92,7 +93,9 @@ class Holdup(Word):
     PROVIDER_TROUBLE = "ProviderTrouble", "The provider of its workers does not do what is asked."
 
 
-NEED_A_WORKER = frozenset({WaitReason.NO_CAPACITY, WaitReason.NO_TRACK, WaitReason.NO_WORKERS})
+NEED_A_WORKER = frozenset(
+    {WaitReason.NO_CAPACITY, WaitReason.NO_TRACK, WaitReason.NO_WORKERS, WaitReason.PROMISED}
+)
 """Reasons that a further worker ends, so that what keeps one from coming is what matters."""
 
 StoredReason = NewType("StoredReason", str)

@@ -190,6 +190,12 @@ _ADVICE = (
         "Nothing: ports come free as other sessions end.",
     ),
     _waits(
+        WaitReason.PROMISED,
+        "room that is promised to nobody (PromisedToOthers)",
+        f"Nothing while its pool may grow: {_ADDED} Or raise its maxWorkers.",
+        "It starts when there is room beside what is promised. A shorter session may start sooner.",
+    ),
+    _waits(
         WaitReason.SLOT_AHEAD,
         "",
         "Nothing: a worker is looked for in time.",

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from labfleet.kernel import errors
-from labfleet.service.core.service_context import Stale
+from labfleet.service.core.service_context import Refused, Stale
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -93,7 +93,7 @@ def status_of(error: errors.LabfleetError) -> int:
 def of(error: errors.LabfleetError, *, instance: str, request_id: str) -> Problem:
     """Return the document of an error of ours."""
     status = status_of(error)
-    places = error.problems if isinstance(error, errors.Invalid) else ()
+    places = error.problems if isinstance(error, errors.Invalid | Refused) else ()
     current = str(error.current) if isinstance(error, Stale) else None
     return Problem(
         type=f"urn:labfleet:problem:{_kebab(error.reason)}",

@@ -25,6 +25,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
 from labfleet.rehearsal.rules.invariants import Invariants
+from labfleet.rehearsal.rules.promises import Promises
 from labfleet.rehearsal.rules.simulations import Simulations
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
@@ -126,6 +127,7 @@ class Stage:
     invariants: Invariants = field(init=False)
     clusters: Clusters = field(init=False)
     simulations: Simulations = field(init=False)
+    promises: Promises = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
@@ -151,6 +153,8 @@ class Stage:
         self.invariants = Invariants(self.shared, self.cloud, self.cml_servers, self._first)
         self.clusters = Clusters(self.loop, self.rng.stream("kubernetes"), self.named)
         self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
+        struck = self.injector.counts
+        self.promises = Promises(self.shared, self.invariants.broken, lambda: bool(struck))
         self.shared.on_decided = self._decided
         for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
             rng = self.rng.stream(call_profile.name)

@@ -37,7 +37,8 @@ class KindRules:
     with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
     see only those whose spec.owner they are; those in `counted` have one limit together of how many
-    they may make. `explain` is a coroutine function (services, obj) that returns an Explanation,
+    they may make. `line` (services, obj) names the lock under which a new object is made after those
+    that take from the same. `explain` is a coroutine function (services, obj) that returns an Explanation,
     `about` a sentence for those that need no more; `warns`
     (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
     worked out when it is read, at the paths `derived`, and never stored. `pools` tells
@@ -57,6 +58,7 @@ class KindRules:
     admins_only: bool = False
     owned: frozenset[Role] = frozenset()
     counted: frozenset[Role] = frozenset()
+    line: Callable[..., str | None] | None = None
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None

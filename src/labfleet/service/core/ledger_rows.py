@@ -20,6 +20,16 @@ def of(key: Key) -> str:
     return row(key.kind, key.name, key.namespace)
 
 
+def claims(pool: Key) -> str:
+    """Return the row of what a pool has promised, apart from the row of the pool itself."""
+    return row("Claims", pool.name, pool.namespace)
+
+
+def bound_claims(pool: Key) -> str:
+    """Return the row of the claims that the scheduler takes as it binds: its own do not conflict."""
+    return row("BoundClaims", pool.name, pool.namespace)
+
+
 def untouched(owner: str, revision: int) -> stores.LedgerUntouched:
     """Return the precondition that nothing was reserved on the row after the revision."""
     return stores.LedgerUntouched(owner, revision)

@@ -189,6 +189,15 @@ async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 class Refused(errors.Conflict):
-    """The object's state forbids it, so trying again does not help."""
+    """The object's state forbids it, so trying again does not help.
+
+    `problems` lists (where, what) pairs, as those of `Invalid`.
+    """
 
     reason = "Refused"
+
+    def __init__(
+        self, message: str, *, reason: str, problems: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(message, reason=reason)
+        self.problems = problems

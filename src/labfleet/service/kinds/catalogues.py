@@ -6,7 +6,7 @@ are `decisions.catalogues`.
 
 from __future__ import annotations
 
-from labfleet.decisions import catalogues, parking
+from labfleet.decisions import catalogues, parking, placement
 from labfleet.decisions.catalogues import Names, Place, Verdict
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.cache import Cache
@@ -56,6 +56,14 @@ def of_pool(cache: Cache, pool: Pool, template: Template) -> Names | None:
         if known is not None:
             return known
     return None
+
+
+def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
+    """Return an empty worker of the pool's template; None when the template can make none."""
+    if template is None or not template.spec.enabled:
+        return None
+    has = of_pool(cache, pool, template)
+    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)
 
 
 def places(cache: Cache, namespace: str, track: str | None) -> list[Place]:

@@ -15,10 +15,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from labfleet.decisions.ledger import OVERDUE
 from labfleet.engine.index import Index
 from labfleet.resources import alerts, conditions, refs
 from labfleet.resources.kinds import KINDS, Kind
-from labfleet.resources.meta import Resource
+from labfleet.resources.meta import Ref, Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.queue import Queue
@@ -42,10 +43,13 @@ def _up_of(session: Session) -> Iterable[str]:
     return () if up is None or worker is None else (f"{worker.key.path} {hour_of(up)}",)
 
 
+def _holds(session: Session) -> bool:
+    return session.status.phase not in TERMINAL or session.status.reservation is not None
+
+
 def _here(session: Session) -> Iterable[str]:
-    held = session.status.phase not in TERMINAL or session.status.reservation is not None
     worker = refs.worker_of(session)
-    return () if not held or worker is None else (worker.key.path,)
+    return () if not _holds(session) or worker is None else (worker.key.path,)
 
 
 def _open(session: Session) -> Iterable[bool]:
@@ -82,12 +86,29 @@ def _of_owner(session: Session) -> Iterable[str]:
     return () if session.status.phase in TERMINAL else (owned,)
 
 
+def _claiming(session: Session) -> Iterable[tuple[str, int]]:
+    claim = session.status.claim
+    if claim is None or not _holds(session):
+        return ()
+    pool = Ref(Pool, session.namespace, claim.pool).key.path
+    last = (claim.end + OVERDUE).toordinal()
+    return [(pool, day) for day in range(claim.start.toordinal(), last + 1)]
+
+
+def _unclaimed(session: Session) -> Iterable[str]:
+    return () if session.status.claim is not None else _here(session)
+
+
 SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
 """By namespace and owner the sessions that have not ended: `namespace/owner`."""
 SESSIONS_UP = Index(Session, "up", _up_of)
 """By worker and the hour in which the session's lab became ready, or ended."""
 SESSIONS_HERE = Index(Session, "here", _here)
 """By worker (`namespace/name`) the sessions that hold something there; ended ones still name one."""
+SESSIONS_CLAIMING = Index(Session, "claiming", _claiming)
+"""By pool (`namespace/name`) and day (its number, UTC) the sessions that hold a claim on that day."""
+SESSIONS_UNCLAIMED = Index(Session, "unclaimed", _unclaimed)
+"""By worker the sessions that hold something there without a claim."""
 SESSIONS_OPEN = Index(Session, "open", _open)
 """Those that still need work: all but ended ones that hold nothing more.
 

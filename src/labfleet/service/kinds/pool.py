@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import msgspec
 
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
+from labfleet.resources import conditions
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
+from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, machine_rules
+from labfleet.service.kinds.pool_claims import Claims
 
+MORNING = timedelta(hours=12)
+"""How far ahead an explanation looks for what is promised."""
 NAMED = 5
 """How many booting workers an explanation names."""
 
@@ -46,7 +53,29 @@ async def _explain(services: ServiceContext, pool: Pool) -> Explanation:
     waits = [_booting(each) for each in booting[:NAMED]]
     if len(booting) > NAMED:
         waits.append(f"{count(len(booting) - NAMED, 'more worker')} that boot")
-    return plain(pool, _about(pool), waits)
+    said = [_about(pool), *_morning(services, pool)]
+    return plain(pool, "; ".join(each for each in said if each), waits)
+
+
+def _morning(services: ServiceContext, pool: Pool) -> Iterator[str]:
+    """Yield what is promised within hours, and how many of the workers for it are up or coming."""
+    now = services.clock.now()
+    claims = Claims(services.cache, now).of(pool, now, now + MORNING)
+    if claims is None:
+        return
+    soon = [e.claim for e in claims.claims() if e.worker is None and e.claim.start <= now + MORNING]
+    places = {each.place for each in soon}
+    if soon:
+        found = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        up = sum(each.status.phase in phases.HOSTING for each in found)
+        coming = sum(each.status.phase in phases.BOOTING for each in found)
+        yield (
+            f"{count(len(soon), 'session')} promised from {utc_text(min(e.start for e in soon))}, for "
+            f"{count(len(places), 'worker')}: {up} up, {coming} coming"
+        )
+    told = conditions.find(pool.status.conditions, PoolCondition.PROMISES_KEPT)
+    if told is not None and told.status == "False":
+        yield told.message
 
 
 def _booting(worker: Worker) -> str:

@@ -36,3 +36,9 @@ async def delete(services: ServiceContext, caller: Caller, old: Resource) -> Adm
     rule = None if rules is None else rules.delete
     admitted: Admitted = Admitted(old) if rule is None else await rule(services, caller, old)
     return admitted
+
+
+def line(services: ServiceContext, new: Resource) -> str | None:
+    """Return the lock under which a new object is made after others; None when it needs none."""
+    rules = TABLE.get(new.kind)
+    return None if rules is None or rules.line is None else rules.line(services, new)

@@ -7,6 +7,7 @@ from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.kinds import (
     indices,
+    session_claims,
     session_events,
     session_explained,
     session_retry,
@@ -15,7 +16,9 @@ from labfleet.service.kinds import (
 )
 
 _PEOPLE = frozenset({"create", "delete", "cancel", "extend", "retry", "observe"})
-_ASKED = frozenset({"definition", "owner", "slot", "track", "priority", "reservationId"})
+_ASKED = frozenset(
+    {"definition", "owner", "slot", "track", "priority", "reservationId", "whenFull"}
+)
 
 
 def _pauses(session: Session) -> tuple[None, ...]:
@@ -35,6 +38,7 @@ RULES = KindRules(
     },
     fields={Role.USER: {"create": _ASKED}},
     owned=frozenset({Role.USER}),
+    line=session_claims.line_of,
     explain=session_explained.explain,
     pools=_pauses,
     warns=session_retry.warns,
@@ -46,6 +50,8 @@ RULES = KindRules(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
+        indices.SESSIONS_CLAIMING,
+        indices.SESSIONS_UNCLAIMED,
         indices.SESSIONS_OPEN,
         indices.SESSIONS_PENDING,
         indices.SESSIONS_WAITING,

@@ -95,7 +95,8 @@ def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, lis
         decision = None
     if start is not None and ahead and decision is None:
         looked = f"a worker is looked for from {shown(start - LOOK_AHEAD)}"
-        return WaitReason.SLOT_AHEAD, [f"its slot, which starts at {shown(start)}; {looked}"]
+        slot = f"its slot, which starts at {shown(start)}; {looked}{_promised(obj)}"
+        return WaitReason.SLOT_AHEAD, [slot]
     first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
     if decision is None or decision.outcome != "waiting":
         said = "the scheduler's next look" if obj.status.decision else first.waits if first else ""
@@ -105,6 +106,15 @@ def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, lis
     waits = [each.waits for each in told if each is not None]
     # A reason of another revision has no advice; its word is all that is known.
     return words[-1], waits or [f"a place ({decision.reason})"]
+
+
+def _promised(obj: Session) -> str:
+    """Return whether a slot that is ahead is promised, as the end of a sentence."""
+    claim = obj.status.claim
+    if claim is not None:
+        return f"; pool {claim.pool} holds a place for it"
+    waits = obj.spec.when_full == "wait"
+    return "; it is on the waiting list: nothing is promised to it yet" if waits else ""
 
 
 def _of_session(

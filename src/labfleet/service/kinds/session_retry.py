@@ -66,7 +66,7 @@ async def next_attempt(
     status = SessionStatus(retry_count=old.status.retry_count + 1, retry_of=link(old))
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     new = with_spec(new, slot=wanted, cancel=None, observe_requested=None)
-    return session_rules.fixed(services, new, definition)
+    return await session_rules.fixed(services, caller, new, definition)
 
 
 def warns(services: ServiceContext, session: Session) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, session_claims
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
@@ -56,7 +56,7 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         raise intake.invalid(("spec.track", what))
     if who.role is Role.USER:
         few_enough(services, owner, space)
-    return fixed(services, with_spec(new, owner=owner), definition)
+    return await fixed(services, caller, with_spec(new, owner=owner), definition)
 
 
 async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
@@ -69,8 +69,10 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def fixed(services: ServiceContext, new: Session, definition: Definition) -> Admitted:
-    """Fix a new session's definition, track and slot: what it is from now on."""
+async def fixed(
+    services: ServiceContext, caller: Caller, new: Session, definition: Definition
+) -> Admitted:
+    """Fix a new session's definition, track, slot and claim: what it is from now on."""
     spec, now = new.spec, services.clock.now()
     start, end = _resolved(spec.slot, definition, now)
     pin = DefinitionPin(
@@ -90,10 +92,11 @@ def fixed(services: ServiceContext, new: Session, definition: Definition) -> Adm
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
+    taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
-        new,
-        (stores.AtRevision(definition.key, definition.revision),),
-        (ledger_rows.touch(ledger_rows.of(definition.key)),),
+        with_status(new, claim=taken.claim),
+        (stores.AtRevision(definition.key, definition.revision), *taken.preconditions),
+        (ledger_rows.touch(ledger_rows.of(definition.key)), *taken.writes),
     )
 
 
@@ -159,7 +162,7 @@ async def extended(
 ) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
-    Refused: NoCapacity names what the worker lacks, SlotOver that it has ended, NoSlot that it has
+    Refused: NoCapacity names what the worker lacks, or its pool beside what is promised, SlotOver that it has ended, NoSlot that it has
     no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is extended like
     the slot, in the commit that checks the worker's ledger row.
     """
@@ -187,18 +190,19 @@ async def extended(
     if definition is not None:
         _longest(definition, status.start or services.clock.now(), end, "end")
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
-    changed = with_status(changed, end=in_utc(end))
+    taken = await session_claims.longer(services, old, end - before)
+    changed = with_status(changed, end=in_utc(end), claim=taken.claim)
     held = status.reservation
     if status.worker is None or held is None or held.end is None:
-        return Admitted(changed)
+        return Admitted(changed, taken.preconditions, taken.writes)
     longer = msgspec.structs.replace(held, end=held.end + (end - before))
     revision = await services.fresh()
     _room(services, old, status.worker, longer, held.end)
     row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)
     return Admitted(
         with_status(changed, reservation=longer),
-        (ledger_rows.untouched(row, revision),),
-        (ledger_rows.touch(row),),
+        (ledger_rows.untouched(row, revision), *taken.preconditions),
+        (ledger_rows.touch(row), *taken.writes),
     )
 
 

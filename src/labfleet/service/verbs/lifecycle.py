@@ -6,6 +6,7 @@ Each reads the object, checks the request and writes once; repeating it changes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
@@ -20,7 +21,7 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import indices, origin_rules, session_rules
+from labfleet.service.kinds import indices, origin_rules, session_claims, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 R = TypeVar("R", bound=Resource)
@@ -267,15 +268,17 @@ async def extend(
         writes = (*admitted.writes, memo.write(services, admitted.obj))
         return Admitted(admitted.obj, admitted.preconditions, writes)
 
-    return await changed(
-        services,
-        caller,
-        Session,
-        (name, namespace),
-        action="extend",
-        reason="Extended",
-        change=change,
-    )
+    line = session_claims.line(services, namespace)
+    async with nullcontext() if line is None else services.locks.of(line):
+        return await changed(
+            services,
+            caller,
+            Session,
+            (name, namespace),
+            action="extend",
+            reason="Extended",
+            change=change,
+        )
 
 
 async def observe(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Session:

@@ -101,7 +101,7 @@ async def add(
     fresh = msgspec.structs.replace(obj, metadata=metadata)
 
     async def attempt() -> R:
-        async with in_turn(services, caller, fresh.kind):
+        async with in_turn(services, caller, fresh.kind, rules.line(services, fresh)):
             return await _made()
 
     async def _made() -> R:
@@ -137,11 +137,18 @@ async def add(
 
 
 @asynccontextmanager
-async def in_turn(services: ServiceContext, caller: Caller, kind: str) -> AsyncIterator[None]:
+async def in_turn(
+    services: ServiceContext, caller: Caller, kind: str, line: str | None = None
+) -> AsyncIterator[None]:
     """Let those who have a quota make one object after the other, so that each counts the others.
 
     Each process makes one at a time, so several pass a limit by one for each further process.
+    `line` is the lock of all who take from one thing: between processes the store decides.
     """
+    if line is not None:
+        async with services.locks.of(line), in_turn(services, caller, kind):
+            yield
+        return
     counted = access.only_owner(caller.principal, kind)
     if caller.principal.role in TABLE[kind].counted:
         counted = f"role {caller.principal.role}"

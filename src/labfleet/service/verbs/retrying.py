@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 import msgspec
 
 from labfleet.resources.session import Session, Slot
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext, retried
-from labfleet.service.kinds import session_retry
+from labfleet.service.kinds import session_claims, session_retry
 from labfleet.service.kinds.admitted import with_status
 from labfleet.service.verbs import objects
 
@@ -34,11 +36,11 @@ async def retry(
     access.demand(caller.principal, "retry", "Session")
     if len(reason) > TEXT_LIMIT:
         raise intake.invalid(("reason", f"at most {TEXT_LIMIT} characters"))
-    asked = None if slot is None else msgspec.to_builtins(slot)
-    memo = idempotency.memo(caller, key, "retry", namespace, name, asked, reason)
+    wanted = None if slot is None else msgspec.to_builtins(slot)
+    memo = idempotency.memo(caller, key, "retry", namespace, name, wanted, reason)
 
     async def attempt() -> Session:
-        async with objects.in_turn(services, caller, "Session"):
+        async with in_turn(services, caller, namespace):
             return await made()
 
     async def made() -> Session:
@@ -48,8 +50,8 @@ async def retry(
             done = await idempotency.replayed(services, memo, "Session")
             if isinstance(done, Session):
                 # The repeated request was about that session, whatever has its name now.
-                before = done.status.retry_of
-                lookup.demand_uid(old, None if before is None else before.uid)
+                of = done.status.retry_of
+                lookup.demand_uid(old, None if of is None else of.uid)
                 return done
         known = await successor(services, old)
         if known is not None:
@@ -74,6 +76,14 @@ async def retry(
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
+
+
+def in_turn(
+    services: ServiceContext, caller: Caller, namespace: str
+) -> AbstractAsyncContextManager[None]:
+    """Return the turn of a new attempt, which takes a claim as a new session does."""
+    line = session_claims.line(services, namespace)
+    return objects.in_turn(services, caller, "Session", line)
 
 
 async def successor(services: ServiceContext, old: Session) -> Session | None:

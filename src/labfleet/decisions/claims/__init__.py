@@ -1,0 +1,5 @@
+"""What a pool has promised over time, whether one more slot may be promised, and which instead.
+
+Start at `places`: the claims of one pool, packed into its workers, present and to be made. `asked`
+is what a session asks for, `nearest` finds slots that fit, `refusals` the words of a refusal.
+"""

@@ -1,0 +1,28 @@
+"""What a session asks of a worker, and from when to when: of the scheduler, of a pool's claims."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from labfleet.decisions.catalogues import needs
+from labfleet.decisions.lifecycle.session import budget
+from labfleet.decisions.lifecycle.session.decide import resolve_slot
+from labfleet.decisions.placement import PlacementRequest
+from labfleet.resources.definition import Definition
+from labfleet.resources.session import Session
+
+TEARDOWN = timedelta(minutes=10)
+"""How long after its end a lab may still hold its capacity."""
+
+
+def asked(session: Session, definition: Definition, now: datetime) -> PlacementRequest:
+    """Return the session's request if it were placed now."""
+    begin, end = resolve_slot(session, budget.of(session, definition), now)
+    return PlacementRequest(
+        amounts=definition.status.demand,
+        start=begin,
+        end=end + TEARDOWN,
+        track=session.spec.track or definition.spec.track,
+        licence_affinity=definition.spec.licence_affinity,
+        needs=needs(definition.status),
+    )

@@ -1,0 +1,64 @@
+"""Which promises are in danger, and why: said as soon as it is known, hours before their slots.
+
+Pure. A promise is in danger when its pool may have fewer workers than it had, when its place has less
+than was promised there, or when its head start has begun and no worker hosts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from labfleet.decisions.claims.places import Claimed, PoolClaims
+from labfleet.decisions.placement import PlacementRequest
+from labfleet.resources.pool_conditions import PoolReason
+
+LATE = timedelta(minutes=5)
+"""How long after its head start began a promise without a worker is late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endangered:
+    """A claim that may not be kept, and why."""
+
+    claimed: Claimed
+    why: PoolReason
+
+
+def endangered(claims: PoolClaims) -> Iterator[Endangered]:
+    """Yield the claims in danger; of those that fit a place no more, those that begin last.
+
+    What is bound is never in danger here: it has its worker, whose own record tells of it.
+    """
+    kept = PoolClaims(claims.extent, claims.now)
+    for each in sorted(claims.claims(), key=_firmest):
+        if each.worker is not None:
+            kept.add(each)
+        elif each.claim.place >= claims.extent.places:
+            yield Endangered(each, PoolReason.PLACES_GONE)
+        elif kept.lack(each.claim.place, asked_of(each)) is not None:
+            yield Endangered(each, PoolReason.WORKERS_SMALLER)
+        else:
+            kept.add(each)
+            if _late(each, claims.now):
+                yield Endangered(each, PoolReason.WORKERS_LATE)
+
+
+def all_of(claimed: Iterable[Claimed], why: PoolReason) -> Iterator[Endangered]:
+    """Yield all claims that no worker hosts yet as being in danger for one reason."""
+    return (Endangered(each, why) for each in claimed if each.worker is None)
+
+
+def asked_of(claimed: Claimed) -> PlacementRequest:
+    """Return the request that a claim holds room for."""
+    claim = claimed.claim
+    return PlacementRequest(amounts=claim.amounts, start=claim.start, end=claim.end)
+
+
+def _late(claimed: Claimed, now: datetime) -> bool:
+    return claimed.claim.start + LATE <= now < claimed.claim.end
+
+
+def _firmest(claimed: Claimed) -> tuple[bool, datetime, str]:
+    return claimed.worker is None, claimed.claim.start, claimed.uid

@@ -1,0 +1,45 @@
+"""The words of a refused slot: pool, minute, what is short and by how much, and what would fit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from labfleet.decisions import wording
+from labfleet.decisions.claims.nearest import Nearest
+from labfleet.decisions.claims.places import Extent, Lack
+from labfleet.kernel.clock import utc_text
+from labfleet.kernel.quantity import count
+
+
+def lacking(extent: Extent, lack: Lack | None) -> str:
+    """Return why a pool cannot hold a slot, in a sentence."""
+    if lack is None:
+        return f"pool {extent.pool} may have no worker"
+    have = f"which may have {count(extent.places, 'worker')}"
+    short = wording.short(lack.shortages)
+    return (
+        f"pool {extent.pool}, {have}, is short {short} at {utc_text(lack.at)} on the best of them"
+    )
+
+
+def slots(near: Nearest, start: datetime, end: datetime) -> tuple[str, ...]:
+    """Return the nearest slots that fit, each as `start to end`."""
+    return tuple(
+        f"{utc_text(start + move)} to {utc_text(end + move)}"
+        for move in (near.earlier, near.later)
+        if move is not None
+    )
+
+
+def advice(near: Nearest, start: datetime, end: datetime, days: int, *, may_grow: bool) -> str:
+    """Return what would help; only who may change the pool is told to."""
+    fitting = slots(near, start, end)
+    said = f"the nearest slots that fit: {' and '.join(fitting)}"
+    if len(fitting) == 1:
+        said = f"the nearest slot that fits: {fitting[0]}"
+    elif not fitting:
+        said = f"no slot was found within {count(days, 'day')} either"
+    help_ = "whenFull: wait puts it on the waiting list"
+    if may_grow:
+        help_ = f"a greater maxWorkers would hold it, {help_}"
+    return f"{said}; {help_}"

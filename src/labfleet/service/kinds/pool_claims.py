@@ -1,0 +1,168 @@
+"""What pools have promised, read from the cache day by day: by who accepts slots and who binds them.
+
+One reading for the rules of sessions, the scheduler and the pool controller; the arithmetic is
+`decisions.claims`. A reading holds for one revision of the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from labfleet.decisions import placement
+from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.engine.cache import Cache
+from labfleet.kernel.clock import in_utc
+from labfleet.resources import refs
+from labfleet.resources.amounts import Amounts, Claim, of_vector, vector
+from labfleet.resources.meta import Key, Ref
+from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.session import Session
+from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.kinds import catalogues, indices
+
+_KNOWN = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE})
+"""Phases in which a worker's capacity is what it will serve with."""
+_OVER = frozenset({WorkerPhase.FAILED, WorkerPhase.TERMINATED})
+
+
+class Claims:
+    """The claims of pools, each read once for each day that somebody asks about.
+
+    `drafts` are sessions that were written in this request and that the cache may lack.
+    """
+
+    def __init__(self, cache: Cache, now: datetime, drafts: Iterable[Session] = ()) -> None:
+        self._cache = cache
+        self._now = now
+        self._drafts = [each for each in drafts if each.status.claim is not None]
+        self._pools: dict[Key, PoolClaims | None] = {}
+        self._days: set[tuple[Key, int]] = set()
+
+    def of(self, pool: Pool, start: datetime, end: datetime) -> PoolClaims | None:
+        """Return what a pool has promised between two instants; None when it has no known bound."""
+        if pool.key not in self._pools:
+            self._pools[pool.key] = self._begun(pool)
+        found = self._pools[pool.key]
+        if found is not None:
+            for day in range(in_utc(start).toordinal(), in_utc(end).toordinal() + 1):
+                self._read(pool, found, day)
+        return found
+
+    def pools(self, namespace: str, request: placement.PlacementRequest) -> list[Pool]:
+        """Return the pools that live and serve the request's track, by name."""
+        return [
+            pool
+            for pool in self._cache.by(indices.POOLS_IN, namespace)
+            if request.track in {None, pool.spec.track}
+            and pool.spec.desired == "Ready"
+            and not pool.deleting
+        ]
+
+    def _begun(self, pool: Pool) -> PoolClaims | None:
+        """Return the claims that hold now, with the workers that serve their places."""
+        known = extent(self._cache, pool)
+        if known is None:
+            return None
+        made = PoolClaims(known, self._now)
+        for draft in self._drafts:
+            claim = draft.status.claim
+            if draft.namespace == pool.namespace and claim is not None and claim.pool == pool.name:
+                made.add(Claimed(uid=draft.metadata.uid, claim=claim))
+        self._read(pool, made, in_utc(self._now).toordinal())
+        for worker in self._cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+            self._without_claim(worker, made)
+        return made
+
+    def _read(self, pool: Pool, into: PoolClaims, day: int) -> None:
+        if (pool.key, day) in self._days:
+            return
+        self._days.add((pool.key, day))
+        sessions = self._cache.by(indices.SESSIONS_CLAIMING, (pool.key.path, day))
+        for each in read(self._cache, sessions):
+            if each.uid not in into:
+                into.add(each)
+
+    def _without_claim(self, worker: Worker, into: PoolClaims) -> None:
+        """Count what was bound before there were claims on the place of its worker."""
+        for session in self._cache.by(indices.SESSIONS_UNCLAIMED, worker.key.path):
+            held = session.status.reservation
+            if held is None or held.end is None:
+                continue
+            place = into.place_of(worker.name)
+            if place is None:
+                place = next(free_places(into), into.extent.places)
+            claim = Claim(
+                pool=into.extent.pool,
+                place=place,
+                amounts=held.amounts,
+                start=held.start,
+                end=held.end,
+            )
+            into.add(Claimed(uid=session.metadata.uid, claim=claim, worker=worker.name))
+
+
+def read(cache: Cache, sessions: Iterable[Session]) -> list[Claimed]:
+    """Return the claims of sessions as they stand, in the order of the sessions."""
+    return [
+        Claimed(uid=each.metadata.uid, claim=each.status.claim, worker=_serving(cache, each))
+        for each in sessions
+        if each.status.claim is not None
+    ]
+
+
+def _serving(cache: Cache, session: Session) -> str | None:
+    """Return the worker that serves a session's place; one that failed serves none."""
+    ref = None if session.status.reservation is None else refs.worker_of(session)
+    worker = None if ref is None else cache.find(ref)
+    return None if worker is None or worker.status.phase in _OVER else worker.name
+
+
+def free_places(claims: PoolClaims) -> Iterator[int]:
+    """Yield the places that no worker serves now, the first of them first."""
+    return (each for each in range(claims.extent.places) if claims.worker_of(each) is None)
+
+
+def pool_of(cache: Cache, session: Session) -> Pool | None:
+    """Return the pool that has promised something to a session."""
+    claim = session.status.claim
+    return None if claim is None else cache.find(Ref(Pool, session.namespace, claim.pool))
+
+
+def extent(cache: Cache, pool: Pool) -> Extent | None:
+    """Return how many workers a pool may have and how large they are; None when unknown.
+
+    A worker that is still to be made is taken to be no larger than the largest of its template that
+    is there: what servers were seen to have beats what the template says.
+    """
+    template = cache.find(refs.template_of(pool))
+    shape = catalogues.shape_of(pool, template, cache)
+    if shape is None or template is None:
+        return None
+    workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    sizes, known = dict[str, Amounts](), list[tuple[int, ...]]()
+    for each in workers:
+        if each.status.capacity is not None and each.status.phase in _KNOWN:
+            sizes[each.name] = each.status.capacity
+            if each.spec.machine == template.spec.machine:
+                known.append(vector(each.status.capacity))
+    if known:
+        most = map(max, zip(*known, strict=True))
+        seen = of_vector(map(min, vector(shape.capacity), most))
+        shape = placement.WorkerShape(
+            name=shape.name,
+            track=shape.track,
+            capacity=seen,
+            product=shape.product,
+            has=shape.has,
+        )
+    scaling, places = pool.spec.scaling, pool.spec.scaling.max_workers
+    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
+        here = sum(not _going(each) for each in workers)
+        places = min(places, max(scaling.min_workers, here))
+    return Extent(pool=pool.name, places=places, shape=shape, sizes=sizes)
+
+
+def _going(worker: Worker) -> bool:
+    return worker.status.phase is WorkerPhase.TERMINATED or phases.leaving(worker)

@@ -1,0 +1,163 @@
+"""A slot is promised when it is accepted: its claim, in the commit that makes or extends a session.
+
+A claim is written with the row of its pool's claims in the ledger as precondition, so of two who
+take the last place one is told that it is gone. What cannot be promised is refused (NoCapacity),
+unless the slot may wait for room, or nobody knows how much there is: a track that workers without a
+pool serve too, or a pool that has no template, has no bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from labfleet.decisions.claims import refusals
+from labfleet.decisions.claims.asked import TEARDOWN, asked
+from labfleet.decisions.claims.nearest import Nearest, nearest
+from labfleet.decisions.claims.places import Lack, PoolClaims, claim_of
+from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.placement import PlacementRequest
+from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import utc_text
+from labfleet.resources.amounts import Claim
+from labfleet.resources.definition import Definition
+from labfleet.resources.meta import Key, Ref
+from labfleet.resources.pool import Pool
+from labfleet.resources.session import Session
+from labfleet.service.core import access, ledger_rows
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.kinds import indices
+from labfleet.service.kinds.pool_claims import Claims
+
+DAYS = 7
+"""How far from a slot that does not fit others are looked for."""
+_HEAD = timedelta(days=1)
+"""More than any lab's head start: a slot as it would be if it were far ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A claim to be written, None when nothing is promised, with what its commit carries."""
+
+    claim: Claim | None = None
+    preconditions: tuple[stores.Precondition, ...] = ()
+    writes: tuple[stores.Write, ...] = ()
+
+
+def line(services: ServiceContext, namespace: str) -> str | None:
+    """Return the lock under which claims of a namespace are taken one by one; None: none is."""
+    if not services.cache.count(indices.POOLS_IN, namespace):
+        return None
+    return f"claims in {namespace}"
+
+
+def line_of(services: ServiceContext, new: Session) -> str | None:
+    """Return the lock under which a new session is made; only a slot takes a claim."""
+    return None if new.spec.slot.start is None else line(services, new.namespace)
+
+
+async def of_new(
+    services: ServiceContext, caller: Caller, new: Session, definition: Definition
+) -> Taken:
+    """Return the claim of a new session's slot; Refused (NoCapacity) when no pool can hold it.
+
+    A session without a start begins when it can, so nothing is promised to it.
+    """
+    slot = new.spec.slot
+    if slot.start is None or line(services, new.namespace) is None:
+        return Taken()
+    revision, now = await services.fresh(), services.clock.now()
+    request = asked(new, definition, now)
+    claims = Claims(services.cache, now, services.objects.saved(Session))
+    looked, lacks, open_ended = list[Pool](), list[tuple[PoolClaims, Lack | None]](), False
+    for pool in claims.pools(new.namespace, request):
+        found = claims.of(pool, request.start, request.end or request.start)
+        open_ended |= found is None
+        if found is None or not found.serves(request):
+            continue
+        looked.append(pool)
+        place = found.find(request)
+        if isinstance(place, int):
+            return _taken(claim_of(pool.name, place, request), pool.key, revision)
+        lacks.append((found, place))
+    waits = new.spec.when_full == "wait"
+    if waits or open_ended or not lacks or _served_by_others(services, new.namespace, request):
+        return Taken()
+    whole = asked(new, definition, slot.start - _HEAD)
+    near = _nearest(claims, looked, whole, now)
+    raise _refused(caller, new, lacks, near)
+
+
+def _taken(claim: Claim, pool: Key, revision: int) -> Taken:
+    row, bound = ledger_rows.claims(pool), ledger_rows.bound_claims(pool)
+    free = (ledger_rows.untouched(row, revision), ledger_rows.untouched(bound, revision))
+    return Taken(claim, free, (ledger_rows.touch(row),))
+
+
+def _served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:
+    """Tell whether a worker without a pool may host it: of those nobody knows how many there are."""
+    return any(
+        request.track in {None, each.spec.track}
+        and each.status.phase in phases.HOSTING
+        and not phases.observed(each)
+        for each in services.cache.by(indices.WORKERS_SINGLE, namespace)
+    )
+
+
+def _nearest(
+    claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime
+) -> Nearest:
+    span = timedelta(days=DAYS)
+    end = request.end or request.start
+    first, last = max(now, request.start - span), end + span
+    found = [claims.of(pool, first, last) for pool in pools]
+    return nearest([each for each in found if each is not None], request, first=first, last=last)
+
+
+def _refused(
+    caller: Caller, new: Session, lacks: list[tuple[PoolClaims, Lack | None]], near: Nearest
+) -> Refused:
+    """Return the refusal: of which pool at which minute what is short, and which slots fit."""
+    start, end = new.status.start or new.spec.slot.start, new.status.end
+    if start is None or end is None:
+        raise AssertionError("a slot that is claimed has a start and an end")
+    said = tuple(refusals.lacking(each.extent, lack) for each, lack in lacks)
+    may_grow = access.may(caller.principal, "update", "Pool")
+    told = refusals.advice(near, start, end, DAYS, may_grow=may_grow)
+    nearby = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
+    message = f"no room from {utc_text(start)} to {utc_text(end)}: {'; '.join(said)}; {told}"
+    return Refused(message, reason="NoCapacity", problems=nearby)
+
+
+async def longer(services: ServiceContext, old: Session, span: timedelta) -> Taken:
+    """Return a session's claim with a later end; Refused (NoCapacity) when others are promised it.
+
+    A session without a claim has none afterwards. What waits for its worker may change its place.
+    """
+    claim = old.status.claim
+    if claim is None:
+        return Taken()
+    revision, now = await services.fresh(), services.clock.now()
+    pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
+    until = claim.end + span
+    found = None if pool is None else Claims(services.cache, now).of(pool, claim.start, until)
+    if pool is None or found is None:
+        return Taken(claim)
+    request = PlacementRequest(
+        amounts=claim.amounts, start=max(now, claim.start), end=until, track=pool.spec.track
+    )
+    uid, place = old.metadata.uid, claim.place
+    lack = found.lack(place, replace(request, start=max(now, claim.end)), without=uid)
+    if lack is not None and old.status.reservation is None:
+        elsewhere = found.find(request, without=uid)
+        place, lack = (elsewhere, None) if isinstance(elsewhere, int) else (place, lack)
+    if lack is not None:
+        longest = lack.at - TEARDOWN
+        message = (
+            f"the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is promised to others: "
+            f"{refusals.lacking(found.extent, lack)}; it may last until "
+            f"{utc_text(max(longest, claim.end - TEARDOWN), seconds=True)} at most"
+        )
+        raise Refused(message, reason="NoCapacity")
+    taken = claim_of(claim.pool, place, replace(request, start=claim.start))
+    return _taken(taken, pool.key, revision)
