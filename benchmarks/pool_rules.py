@@ -14,6 +14,7 @@ from labfleet.decisions.admission.draws import draws
 from labfleet.decisions.admission.exploring import believed
 from labfleet.decisions.admission.load import Load, Need, later_of, need
 from labfleet.decisions.prediction.forecasts import Foreseen
+from labfleet.decisions.prediction.learner import Question
 from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.decision import Rule
 from labfleet.resources.history import KeptRun, Run, RunKind, Use
@@ -104,9 +105,8 @@ class Product:
         self._foreseen = None
         if self._learner is not None:
             self._living = self._load.living(task.family)
-            self._foreseen = self._learner.foresee(
-                RunKind.SIMULATION, "default", task.family, task.parameters, stated
-            )
+            asked = Question(RunKind.SIMULATION, "default", task.family, task.parameters, stated)
+            self._foreseen = self._learner.foresee([asked])[0]
             found = believed(self._foreseen.brief(), self._living)
         self._need = need(found, stated, Amounts())
         self._drawn = draws(f"run-{place}", self._need.spreads)

@@ -64,3 +64,21 @@ def test_runs_that_asked_for_something_else_are_no_part_of_the_middle():
     others = [past(at, 3000.0, seconds=9.0, parameters={"size": 900}) for at in range(1, 100)]
     mine = [past(at, 100.0 + at % 5, parameters={"size": 5}) for at in range(100, 150)]
     assert memory(learned([*others, *mine]), {"size": 5}).spread[-1] < 200
+
+
+def test_a_run_that_far_outlives_a_young_family_is_like_none_of_it():
+    """At three times the longest run time it counts as a first run does, by what was declared."""
+    firsts = [
+        past(at, 500.0, family=f"other-{at}", allocation={"memory_mib": 1000})
+        for at in range(1, 31)
+    ]
+    light = [past(at, 140.0, seconds=80.0 + at) for at in range(31, 34)]
+    found = memory(learned([*firsts, *light]), declared=2000.0)
+    middle = LEVELS.index(0.5)
+    assert found.spread[middle] < 200
+    assert [each.after_seconds for each in found.later] == [3 * 113.0]
+    assert found.later[0].spread[middle] > 900
+    assert max(found.later[0].spread) <= 2000
+    assert memory(learned(light), declared=2000.0).later == ()
+    settled = [*light, *(past(at, 140.0, seconds=80.0) for at in range(34, 40))]
+    assert memory(learned([*firsts, *settled]), declared=2000.0).later == ()

@@ -50,7 +50,8 @@ _BEST = (-math.inf, "", placement.fitting(0.0, ""))
 """An order before that of every worker."""
 
 _WORDS = {packed.top(name): word for name, word in placement.SHORT.items()}
-PORTS = packed.top("ports")
+CPU, PORTS = packed.top("cpu_milli"), packed.top("ports")
+_SHORT_OF_CPU = _WORDS[CPU]  # the first dimension, so no other one is named before it
 
 Steps = Generator[None, None, Decision]
 Group = tuple[
@@ -368,35 +369,35 @@ class PlacementIndex:
         """Judge the workers that changed."""
         row.told = None
         todo = range(len(row.seen)) if row.unread else list(row.dirty)
-        left, row.unread, row.dirty = len(todo), False, set()
+        unseen, row.unread, row.dirty = len(todo), False, set()
         seen, suits, workers, wanted = row.seen, row.suits, self._workers, row.wanted
         # No worker's `last` is before this, so that each is judged by the window if it is later.
         end = FIRST if row.start is not None else row.request.end or LAST
         new: Order | str | None
         try:
-            while left > 0:
-                for number in todo[max(0, left - STEP) : left]:
+            while unseen > 0:
+                for number in todo[max(0, unseen - STEP) : unseen]:
                     worker = workers[number]
                     if worker.last >= end:
                         new = self._by_window(row, worker, now)
                     elif word := suits[worker.kind]:
                         new = word
-                    elif not (short := ~(worker.whole - wanted) & TOPS):
+                    elif (left := worker.whole - wanted) & TOPS == TOPS:
                         new = worker.order
-                    elif (lowest := short & -short) != PORTS:
-                        new = _WORDS[lowest]
+                    elif not left & CPU:
+                        new = _SHORT_OF_CPU
                     else:
-                        new = self._short(row, worker, short, now)
+                        new = self._short(row, worker, ~left & TOPS, now)
                     old = seen[number]
                     if new is not old:
                         seen[number] = new
                         row.move(old, new)
-                left -= STEP
+                unseen -= STEP
                 row.trim()
-                if left > 0:
+                if unseen > 0:
                     yield
         finally:
-            row.dirty.update(todo[: max(0, left)])
+            row.dirty.update(todo[: max(0, unseen)])
 
     def _by_window(self, row: _Row, worker: IndexedWorker, now: datetime) -> Order | str | None:
         """Return the worker's order if it fits the row's window, else the first reason why not."""

@@ -63,6 +63,7 @@ class Case:
     runs: Names of runs behind it.
     sentence: The evidence for people.
     known: How many runs of the family stand behind it.
+    unlike: From which age on it is like no known run, and what it takes then; None: never.
     """
 
     resource: str
@@ -74,6 +75,7 @@ class Case:
     runs: tuple[str, ...]
     sentence: str
     known: int = 0
+    unlike: tuple[float, Floats] | None = None
 
     @property
     def upper(self) -> float:
@@ -81,9 +83,18 @@ class Case:
         return self.peak * self.worth.bound
 
     @property
-    def lives(self) -> bool:
-        """Whether other peaks are expected of a run that lives on."""
-        return self.resource in LIVING and len(self.worth.ages) > 0
+    def ages(self) -> Sequence[float]:
+        """From which ages on other peaks are expected of a run that lives on."""
+        if self.resource not in LIVING:
+            return ()
+        return self.worth.ages if self.unlike is None else (self.unlike[0],)
+
+    @property
+    def later(self) -> Floats:
+        """Those peaks, one row an age."""
+        if self.unlike is None:
+            return self.level * self.worth.later
+        return np.maximum(self.level * self.worth.spread, self.unlike[1])[np.newaxis]
 
 
 def of_family(
@@ -113,6 +124,7 @@ def of_family(
         tuple([window.names[slot] for slot in slots]),
         sentence,
         series.count,
+        series.unlike(declared) if lives else None,
     )
 
 
@@ -190,19 +202,19 @@ class Foreseen:
 
     def whole(self) -> Prediction:
         """Return the prediction with what holds for a run that lives on."""
-        living = [case for _, case in self._found if case is not None and case.lives]
+        living = [case for _, case in self._found if case is not None and case.ages]
         if not living:
             return self.brief()
         rows = iter(_plain(
-            [case for case in living for _ in case.worth.ages],
-            np.concatenate([case.level * case.worth.later for case in living]),
+            [case for case in living for _ in case.ages],
+            np.concatenate([case.later for case in living]),
         ))  # fmt: skip
         made = []
         for each, case in self._found:
-            if case is None or not case.lives:
+            if case is None or not case.ages:
                 made.append(each)
                 continue
-            later = [Later(after_seconds=age, spread=tuple(next(rows))) for age in case.worth.ages]
+            later = [Later(after_seconds=age, spread=tuple(next(rows))) for age in case.ages]
             made.append(msgspec.structs.replace(each, later=tuple(later)))
         return self._prediction(made)
 

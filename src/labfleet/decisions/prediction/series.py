@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from labfleet.decisions.prediction.pool import CHOSEN, Pools
+from labfleet.decisions.prediction.pool import CHOSEN, ENOUGH, Firsts, Pools
 from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, evenly
 from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
 from labfleet.decisions.prediction.rules import RULES, Line, Near, Rule, guess, guesses
@@ -28,6 +28,8 @@ SETTLED = 5
 """Runs behind a guess from which on its ratio says something about guesses of a grown family."""
 YOUNG = 10
 """Runs below which all families together say whose guess counts."""
+FAR_LONGER = 3.0
+"""A run of a young family is like no known one once it has lived so many times as long."""
 OUTLIER = 8.0
 """No bound is above this many times the largest peak seen, scaled up to the run's size."""
 SHIFT = {
@@ -151,6 +153,22 @@ class Series:
             half = len(peaks) // 2
             self._middle = float(np.partition(peaks, half)[half])
         return max(now.peak, self._middle)
+
+    def unlike(self, declared: float | None) -> tuple[float, Floats] | None:
+        """Return from which age on a run is like no known one, and its peaks then, shifted.
+
+        A young family may have runs of another kind that have not ended yet. One that has far
+        outlived all known ones counts as a first run does. None once some more runs are known, and
+        while few first runs of other families are.
+        """
+        firsts = self._pools.firsts
+        row = Firsts.PEAK if declared is None else Firsts.SHARE
+        if self.age > SETTLED or len(firsts.ordered(row)) < ENOUGH:
+            return None
+        peaks = firsts.spread(row)
+        if declared is not None:
+            peaks = float(declared) * peaks + SHIFT[self.resource]
+        return FAR_LONGER * self._window.longest, peaks
 
     def _followed(self) -> tuple[Rule, int]:
         """Return whose guess counts, and in which row of a bucket its ratios stand."""

@@ -89,6 +89,11 @@ class Window:
         """The kept runs, one row each."""
         return self._points[:, : len(self.names)].T
 
+    @property
+    def longest(self) -> float:
+        """How long the longest kept run took, in seconds."""
+        return float(self.seconds[: len(self.names)].max())
+
     def query(self, parameters: Mapping[str, Parameter]) -> Query:
         """Return where a run would stand among the kept ones; at least one is kept."""
         values = self._values(parameters)
