@@ -179,7 +179,9 @@ class Approvals:
         # In safe mode what callers declare is added up, not what earlier runs hold by predictions.
         blind = rule == "declared" and cluster.spec.rule is not Rule.DECLARED
         if rule in {"bounds", "declared"} and not blind:
-            self._within(new, most, [each for each in held if each.status.reservation is not None])
+            # What was let in by another rule, in safe mode, counts by this one for less than it holds.
+            like = [each for each in held if each.status.reservation and _rule(each) == rule]
+            self._within(new, most, like)
 
     def _most(self, cluster: Cluster) -> Amounts:
         """Return how far a decider may believe that a cluster may be filled: nodes come and go."""
@@ -296,6 +298,10 @@ def targets(spec: ClusterSpec) -> Amounts:
     return Amounts(
         **{name: getattr(spec.capacity, name) * share // 100 for name, share in shares.items()}
     )
+
+
+def _rule(run: Simulation) -> str:
+    return "" if run.status.decision is None else str(run.status.decision.rule)
 
 
 def _sooner(after: datetime | None, before: datetime | None) -> bool:
