@@ -29,6 +29,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in names.split()
     }
     | {
+        f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
+        for name in ("request_run", "simulation_complete")
+    }
+    | {
         f"/components/schemas/{place}": "a run's cost may be left out, is predicted and learned"
         for place in (
             "Cost",
@@ -39,7 +43,11 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             *(f"Decision/properties/{name}" for name in ("epsilon", "risk", "rule")),
             "DefaultCost",
             "Evidence",
-            *(f"Explanation/properties/{name}" for name in ("evidence", "prediction")),
+            "ClusterLoad",
+            *(
+                f"Explanation/properties/{name}"
+                for name in ("again", "evidence", "load", "prediction")
+            ),
             "Forecast",
             "Prediction",
             "Rule",
