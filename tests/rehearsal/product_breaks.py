@@ -201,7 +201,7 @@ def tag_wrongly(patch: Patch) -> None:
 def say_nothing(patch: Patch) -> None:
     """Record no reason for waiting."""
 
-    async def wait(self: Any, session: Any, decision: Any) -> int:
+    async def wait(self: Any, *given: Any) -> int:
         return 0
 
     patch.setattr(Scheduler, "_wait", wait)
@@ -405,7 +405,7 @@ BREAKS: dict[str, Break] = {
         "operation",
         drop_the_token,
         Options(hours=2, sessions=120, without=KILLED_AT_ANSWER),
-        first=29,
+        first=101,
     ),
     "tidy_up_at_once": Break("operation", tidy_up_at_once),
     "release_early": Break("capacity", release_early, TIGHT),

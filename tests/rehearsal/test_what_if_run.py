@@ -212,7 +212,7 @@ def test_a_play_that_broke_a_rule_counts_up_to_there(tmp_path: Path) -> None:
     # private _answer: the reading of runs, without playing them
     found = what_if._answer(runs[0], [], 0.0)
     assert found.virtual_hours == pytest.approx(1.0)
-    assert 0 < found.figures.worker_hours <= 1.0
+    assert 0 < found.figures.worker_hours <= 1.0 * found.figures.peak_workers
 
 
 def test_the_command_answers_with_json_on_its_last_line(

@@ -119,7 +119,8 @@ class Approvals:
             if new.status.completed_at is None:
                 self.broken("approval", f"{new.key} is for {path}, which is not there")
             return
-        if old is None:
+        # Whose first write here is its end was asked for before this rule began to see.
+        if old is None and new.status.phase not in {*BY_CALLER, SimulationPhase.EXPIRED}:
             self._asked_once(new)
         before = held.pop(uid, None)
         if new.status.phase in HOLDING:

@@ -76,13 +76,12 @@ class Promises:
             )
         elif isinstance(new, Template):
             made = placement.shape(new.name, "", new.spec.machine).capacity
-            self._grew(space, made)
-        elif isinstance(new, Worker) and new.status.capacity is not None:
-            self._grew(space, new.status.capacity)
+            self._grew(space, self._sizes.get(space, Amounts()), made)
+        elif isinstance(new, Worker) and new.status.capacity is not None and space in self._sizes:
+            self._grew(space, self._sizes[space], new.status.capacity)
 
-    def _grew(self, space: str, size: Amounts) -> None:
+    def _grew(self, space: str, before: Amounts, size: Amounts) -> None:
         """Remember the largest that a worker of a namespace was ever known to have."""
-        before = self._sizes.get(space, Amounts())
         self._sizes[space] = of_vector(map(max, vector(before), vector(size)))
 
     def _session(self, key: Key, new: Session, commit: store.Commit) -> None:
@@ -97,11 +96,16 @@ class Promises:
         self._kept(old, new, commit)
 
     def _packed(self, key: Key, claim: Claim) -> None:
-        """At each instant the claims of a place fit into one worker, and the pool may have it."""
+        """At each instant the claims of a place fit into one worker, and the pool may have it.
+
+        Pools and templates that stood in the database before the run are not known here.
+        """
         path = f"{key.namespace}/{claim.pool}"
-        if claim.place >= self._most.get(path, 0):
+        if claim.place >= self._most.get(path, claim.place + 1):
             self.broken("packed", f"{key} is promised place {claim.place} of pool {path}")
-        size = self._sizes.get(key.namespace, Amounts())
+        size = self._sizes.get(key.namespace)
+        if size is None:
+            return
         beside = [
             each.status.claim
             for other, each in self._sessions.items()
