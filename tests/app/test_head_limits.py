@@ -14,7 +14,7 @@ from labfleet.app import head_limits, open_files, serving, whole_requests
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what was written."""
+    """A transport that keeps what was written until it was closed, as a socket's does."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
@@ -22,7 +22,8 @@ class Wire(asyncio.Transport):
         self.closed = False
 
     def write(self, data: Any) -> None:
-        self.sent += bytes(data)
+        if not self.closed:
+            self.sent += bytes(data)
 
     def close(self) -> None:
         self.closed = True
@@ -93,6 +94,45 @@ async def test_whole_requests_on_one_connection_are_served(monkeypatch: pytest.M
         await asyncio.sleep(0.001)
     assert wire.sent.count(b" 204 ") == 5
     assert not wire.closed
+    protocol.connection_lost(None)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("rest", [b"1", b"b" * 899])
+async def test_an_early_answer_does_not_keep_its_connection_for_ever(
+    monkeypatch: pytest.MonkeyPatch, rest: bytes
+):
+    """A part of a body, or all of it, that comes after a refusal and then nothing: it ends."""
+    monkeypatch.setattr(head_limits, "HEAD_SECONDS", 0.001)
+    protocol, wire = _opened()
+    protocol.data_received(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\nb")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert b" 204 " in wire.sent
+    assert not wire.closed
+    protocol.data_received(rest)
+    await asyncio.sleep(0.02)
+    assert wire.closed
+    protocol.connection_lost(None)
+
+
+@pytest.mark.asyncio
+async def test_the_body_of_an_upgrade_is_no_request_of_its_own():
+    """httptools stops at an upgrade that nobody offers, and would read on behind its head."""
+    protocol, wire = _opened()
+    upgrade = b"Host: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n"
+    protocol.data_received(b"POST / HTTP/1.1\r\n" + upgrade + b"Content-Length: 27\r\n\r\n")
+    if not wire.closed:
+        protocol.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(0.001)
+    assert wire.sent.startswith(b"HTTP/1.1 400 ")
+    assert wire.sent.count(b"HTTP/1.1 ") == 1
+    assert wire.closed
+    protocol.connection_lost(None)
+    protocol, wire = _opened()  # one that asks for nothing else is answered as if it did not
+    protocol.data_received(b"GET / HTTP/1.1\r\n" + upgrade + b"\r\n")
+    await asyncio.sleep(0.001)
+    assert b" 204 " in wire.sent
     protocol.connection_lost(None)
 
 

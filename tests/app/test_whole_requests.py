@@ -25,6 +25,7 @@ ODD = [
     POST.replace(b"Host: x", b"Host: x\r\nHost: y"),
     POST.replace(b"Host: x", b"Host: x\r\nExpect: 100-continue"),
     POST.replace(b"Host: x", b"Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket"),
+    POST.replace(b"Content-Length: 5", b"Content-Length: 0000000005"),
     POST.replace(b"/ask", b"/ask?a=b"),
     POST.replace(b"/ask", b"/other"),
     POST.replace(b"POST", b"PUT"),
@@ -76,7 +77,9 @@ def opened(app: Application, *, past: bool = True) -> tuple[whole_requests.Whole
     config = uvicorn.Config(app, ws="none", lifespan="off", log_config=None)  # type: ignore[arg-type]
     config.load()
     kind = whole_requests.bounded(10, lambda: None, app if past else None)
-    made, wire = kind(config=config, server_state=ServerState(), app_state={}), Wire()
+    state = ServerState()
+    state.default_headers = [(b"date", b"today")]
+    made, wire = kind(config=config, server_state=state, app_state={}), Wire()
     made.connection_made(wire)
     return made, wire
 
@@ -150,6 +153,35 @@ async def test_a_client_that_leaves_gets_nothing_and_harms_nobody() -> None:
     await task
     assert app.past == 1
     assert wire.sent == b""
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_breaks_is_told_and_ends_the_connection() -> None:
+    """Nobody waits for a reply that will not come, whatever went wrong behind it."""
+
+    class Broken(Application):
+        async def answer(self, direct: Any, headers: Any, body: bytes) -> Any:
+            raise RuntimeError("of the test")
+
+    sent, closed = await told(Broken(), POST)
+    assert sent.startswith(b"HTTP/1.1 500 ")
+    assert b"of the test" not in sent
+    assert closed
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_written_to_a_connection_that_was_ended() -> None:
+    """Also while its answer was on its way: a write to a closed socket raises."""
+    asks = asyncio.Event()
+    protocol, wire = opened(Application(asks))
+    protocol.data_received(POST)
+    await asyncio.sleep(0)
+    wire.closed = True
+    asks.set()
+    for _ in range(8):
+        await asyncio.sleep(0)
+    assert wire.sent == b""
+    protocol.connection_lost(None)
 
 
 @pytest.mark.asyncio

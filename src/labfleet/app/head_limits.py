@@ -55,18 +55,28 @@ class BoundedHeads(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
-        if not self._in_head or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        if self._head_bytes > HEAD_BYTES:
+        # What comes after an early answer (401, 413) ends uvicorn's time-out for idle connections.
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        answered = cycle is not None and cycle.response_complete
+        if self._in_head and self._head_bytes > HEAD_BYTES:
             self.transport.write(_REFUSAL)
             self.transport.close()
-        elif self._head_bytes and self._head_timer is None:
+        elif self._head_timer is None and (self._head_bytes or answered):
             self._wait()
 
     def on_headers_complete(self) -> None:
         """Note that the head is complete."""
         self.head_ended()
+        if self.parser.should_upgrade() and self._has_body():
+            # httptools would read its body as the next request; uvicorn answers this with 400.
+            raise ValueError("a body cannot follow an upgrade")
         super().on_headers_complete()
+
+    def _has_body(self) -> bool:
+        given = dict(self.headers)
+        return b"transfer-encoding" in given or given.get(b"content-length", b"0") != b"0"
 
     def on_message_complete(self) -> None:
         """Expect the next head; while the connection is idle uvicorn's own time-out counts."""

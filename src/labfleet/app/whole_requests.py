@@ -16,6 +16,7 @@ from labfleet.app.head_limits import BoundedHeads
 
 Headers = list[tuple[bytes, bytes]]
 MOST = 64 * 1024
+_BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 """Bytes of a body that is taken here; decoding a larger one would hold up the loop."""
 
 
@@ -100,7 +101,8 @@ class WholeRequests(BoundedHeads):
             and len(given) == len(self.headers)
             and b"transfer-encoding" not in given
             and length.isdigit()
-            and 0 < int(length[:9]) <= MOST
+            and len(length) < 10  # with zeros in front it could be any number
+            and 0 < int(length) <= MOST
             and not self.expect_100_continue
             and self.limit_concurrency is None
             and self.parser.get_http_version() == "1.1"
@@ -134,13 +136,15 @@ class WholeRequests(BoundedHeads):
             status, told, made = await self.answers.answer(direct, headers, body)
             if self.flow.write_paused and not mine.disconnected:
                 await self.flow.drain()
-        except BaseException:
-            self.transport.close()
+        except BaseException as problem:
+            self._broke(problem)
+            if isinstance(problem, Exception):
+                return
             raise
-        if mine.disconnected:
+        if mine.disconnected or self.transport.is_closing():
             return
         lines = [STATUS_LINE[status]]
-        for name, value in told:
+        for name, value in (*self.server_state.default_headers, *told):
             lines += (name, b": ", value, b"\r\n")
         lines += (b"\r\n" if mine.keep_alive else b"connection: close\r\n\r\n", made)
         self.transport.write(b"".join(lines))
@@ -148,6 +152,13 @@ class WholeRequests(BoundedHeads):
         if not mine.keep_alive:
             self.transport.close()
         self.on_response_complete()
+
+    def _broke(self, problem: BaseException) -> None:
+        """Say that an answer did not come, as uvicorn does: the server ends, or there is a defect."""
+        if not self.transport.is_closing():
+            self.transport.write(_BROKEN)
+            self.transport.close()
+        self.logger.error("no answer to a request", exc_info=problem)
 
 
 def bounded(
