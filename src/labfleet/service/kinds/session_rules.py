@@ -30,7 +30,6 @@ from labfleet.service.kinds import indices, session_claims
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 PAST_MINUTES = 5
-AHEAD_DAYS = 366
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 
 
@@ -243,8 +242,9 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
         told = utc_text(now, seconds=True)
         what = f"lies more than {PAST_MINUTES} minutes in the past (it is {told})"
         raise intake.invalid(("spec.slot.start", what))
-    if start > now + timedelta(days=AHEAD_DAYS):
-        raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
+    ahead = session_claims.AHEAD_DAYS
+    if start > now + timedelta(days=ahead):
+        raise intake.invalid(("spec.slot.start", f"lies more than {ahead} days ahead"))
     end = slot.end
     if end is None:
         end = start + timedelta(minutes=definition.spec.default_duration_minutes)
