@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
 import pytest
@@ -85,3 +86,23 @@ async def test_a_fixed_pool_is_advised_what_it_needs(world: World):
     await objects.patch(world.services, ADMIN, KINDS["Pool"], "exam",
                         {"spec": {"scaling": {"minWorkers": 2}}}, namespace="default")  # fmt: skip
     assert (await booked(world, 1, first=10))[0].status.claim.place == 1
+
+
+@pytest.mark.asyncio
+async def test_others_have_their_turn_while_slots_are_looked_for(world: World):
+    """Between two tries of a refusal the loop turns, so a long look holds nobody up."""
+    await fleet(world)
+    for layer in range(16):
+        await booked(world, 10, first=10 * layer, hours=layer * 25 / 60, length=5 / 60)
+    turns = 0
+
+    async def beat() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beating = asyncio.create_task(beat())
+    await refused(world, MORNING, timedelta(minutes=5))
+    beating.cancel()
+    assert turns > 16

@@ -6,7 +6,7 @@ end where one begins, are tried: nearest first, so many each way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -41,7 +41,26 @@ def nearest(
     first: datetime,
     last: datetime,
 ) -> Nearest:
+    """Return the nearest moves of a request at once, as `looking` finds them."""
+    look = looking(pools, request, first=first, last=last)
+    while True:
+        try:
+            next(look)
+        except StopIteration as over:
+            found: Nearest = over.value
+            return found
+
+
+def looking(
+    pools: Iterable[PoolClaims],
+    request: placement.PlacementRequest,
+    *,
+    first: datetime,
+    last: datetime,
+) -> Generator[None, None, Nearest]:
     """Return the nearest moves of a request, in whole minutes, within [first, last].
+
+    It yields before each try, for a caller that lets others work in between.
 
     The pools must hold all claims between these instants. The request itself counts as an earlier
     slot: it may be one that was rounded to minutes from what does not fit.
@@ -60,16 +79,17 @@ def nearest(
                 earlier.add(_minutes(each.claim.start - end, up=False))
     after = sorted(move for move in later if end + move <= last)
     before = sorted((move for move in earlier if request.start + move >= first), reverse=True)
-    found, rest = _fitting(pools, request, before)
-    found_later, rest_later = _fitting(pools, request, after)
+    found, rest = yield from _fitting(pools, request, before)
+    found_later, rest_later = yield from _fitting(pools, request, after)
     return Nearest(earlier=found, later=found_later, before=rest, after=rest_later)
 
 
 def _fitting(
     pools: list[PoolClaims], request: placement.PlacementRequest, moves: list[timedelta]
-) -> tuple[timedelta | None, timedelta | None]:
+) -> Generator[None, None, tuple[timedelta | None, timedelta | None]]:
     """Return the first move that fits, and the last one tried when not all were."""
     for move in moves[:TRIES]:
+        yield
         moved = shifted(request, move)
         if any(isinstance(pool.find(moved), int) for pool in pools):
             return move, None

@@ -8,6 +8,7 @@ pool serve too, or a pool that has no template, has no bound.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -15,7 +16,7 @@ import msgspec
 
 from labfleet.decisions.claims import refusals
 from labfleet.decisions.claims.asked import TEARDOWN, asked
-from labfleet.decisions.claims.nearest import MINUTE, Nearest, nearest
+from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
 from labfleet.decisions.claims.places import Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
@@ -90,7 +91,7 @@ async def of_new(
     start, end = _in_minutes(new)
     whole = asked(_moved(new, start, end), definition, start - _HEAD)
     last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
-    near = _nearest(claims, looked, whole, now, last)
+    near = await _nearest(claims, looked, whole, now, last)
     grow = _limits(looked) if access.may(caller.principal, "update", "Pool") else ""
     fits = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
     told = refusals.advice(near, start, end, DAYS, grow=grow)
@@ -145,15 +146,26 @@ def _served_by_others(services: ServiceContext, namespace: str, request: Placeme
     )
 
 
-def _nearest(
+async def _nearest(
     claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime, latest: datetime
 ) -> Nearest:
-    """Return the nearest slots within days that end until `latest`."""
+    """Return the nearest slots within days that end until `latest`.
+
+    A look at thousands of claims takes long, so between two tries others have their turn.
+    """
     span = timedelta(days=DAYS)
     end = request.end or request.start
     first, last = max(now, request.start - span), min(end + span, latest)
     found = [claims.of(pool, first, last) for pool in pools]
-    return nearest([each for each in found if each is not None], request, first=first, last=last)
+    known = [each for each in found if each is not None]
+    look = looking(known, request, first=first, last=last)
+    while True:
+        try:
+            next(look)
+        except StopIteration as over:
+            near: Nearest = over.value
+            return near
+        await asyncio.sleep(0)
 
 
 def _refused(

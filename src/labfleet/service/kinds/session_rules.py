@@ -28,6 +28,7 @@ from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, session_claims
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
+from labfleet.service.kinds.session_claims import AHEAD_DAYS
 
 PAST_MINUTES = 5
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
@@ -242,9 +243,8 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
         told = utc_text(now, seconds=True)
         what = f"lies more than {PAST_MINUTES} minutes in the past (it is {told})"
         raise intake.invalid(("spec.slot.start", what))
-    ahead = session_claims.AHEAD_DAYS
-    if start > now + timedelta(days=ahead):
-        raise intake.invalid(("spec.slot.start", f"lies more than {ahead} days ahead"))
+    if start > now + timedelta(days=AHEAD_DAYS):
+        raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
     end = slot.end
     if end is None:
         end = start + timedelta(minutes=definition.spec.default_duration_minutes)
