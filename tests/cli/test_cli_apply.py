@@ -104,6 +104,19 @@ def test_an_object_is_refused_at_its_file_and_line(run, stub, tmp_path):
     assert "Request id: req-9" in done.err
 
 
+def test_a_slot_without_room_says_why_and_what_fits(run, stub):
+    """The pool's reason stands before the slots that fit, which alone would read as the reason."""
+    why = "no room from 09:00Z to 10:00Z: pool exam, which may have 1 worker, is short 1 MiB"
+    fits = {"where": "spec.slot", "what": "10:08Z to 11:08Z fits"}
+    stub.refusals = [
+        {"status": 409, "reason": "NoCapacity", "detail": why, "problems": [fits]},
+    ]
+    done = run("apply", "-f", "-", stdin=SESSION)
+    assert done.code == 7
+    cause, place = f"session/s-1: {why}", "spec.slot: 10:08Z to 11:08Z fits"
+    assert -1 < done.err.find(cause) < done.err.find(place)
+
+
 def test_a_wrong_shape_changes_nothing_and_is_told_with_lines(run, stub):
     """The refusal of a whole request names the places in the files, not in the request."""
     places = [{"where": "items[1].spec.definition", "what": "is missing"}]

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from labfleet.decisions.claims.danger import endangered
 from labfleet.decisions.claims.growth import missing, promised
-from labfleet.decisions.claims.nearest import nearest, shifted
+from labfleet.decisions.claims.nearest import TRIES, nearest, shifted
 from labfleet.decisions.claims.places import Claimed, Extent, Lack, PoolClaims, claim_of, covers
+from labfleet.decisions.claims.refusals import advice
 from labfleet.decisions.placement import PlacementRequest, WorkerShape
+from labfleet.kernel.clock import utc_text
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage
 from labfleet.resources.pool_conditions import PoolReason
 
@@ -206,6 +208,20 @@ def test_nearest_slots_fit(requests, wanted, places):
         step = timedelta(minutes=1 if move > timedelta() else -1)
         between = [step * n for n in range(1, abs(move // step))]
         assert not any(isinstance(pool.find(shifted(wanted, each)), int) for each in between)
+
+
+def test_what_was_not_looked_at_is_said():
+    """After so many tries the later slots are not denied: it is said where the look stopped."""
+    pool, asked = PoolClaims(extent(1, size=EXAM), NOW), slot(600, 5)
+    for number in range(TRIES + 2):
+        assert taken(pool, slot(600 + 9 * number, 5), f"s{number}") == 0
+    found = nearest([pool], asked, first=asked.start, last=asked.start + timedelta(days=1))
+    stopped = timedelta(minutes=9 * (TRIES - 1) + 5)
+    assert (found.earlier, found.later, found.before, found.after) == (None, None, None, stopped)
+    end = asked.start + timedelta(minutes=5)
+    told = advice(found, asked.start, end, 7, grow="")
+    assert f"none that starts after {utc_text(asked.start + stopped)} was looked at" in told
+    assert "within 7 days" not in told
 
 
 @given(st.lists(_slots, max_size=12), st.sets(st.integers(0, 3)), st.integers(0, 4))

@@ -148,7 +148,9 @@ def _refusal(source: Source, problem: dict[str, Any]) -> exits.Failure:
     places = [_place(source, str(each.get("where")), str(each.get("what"))) for each in given]
     if not places:
         places = [{"where": source.place(""), "what": "this object was refused"}]
-    cause = f"{source.target} was refused" if given else f"{source.target}: {failure.cause}"
+    # Problems of fields say all of a bad object; of one that meets others only the cause does.
+    told = bool(given) and failure.code not in {exits.CONFLICT, exits.REFUSED}
+    cause = f"{source.target} was refused" if told else f"{source.target}: {failure.cause}"
     return exits.Failure(
         failure.code,
         cause,

@@ -6,7 +6,7 @@ end where one begins, are tried: nearest first, so many each way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -20,10 +20,18 @@ MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """How far a slot would have to be moved to fit: earlier (negative) and later; None: unknown."""
+    """How far a slot would have to be moved to fit, each way; None: no such slot was found.
+
+    earlier: The move to an earlier slot, 0 or negative.
+    later: The move to a later slot.
+    before: The last earlier move that was tried, when there were more; None: all were tried.
+    after: The same of later moves.
+    """
 
     earlier: timedelta | None = None
     later: timedelta | None = None
+    before: timedelta | None = None
+    after: timedelta | None = None
 
 
 def nearest(
@@ -33,34 +41,59 @@ def nearest(
     first: datetime,
     last: datetime,
 ) -> Nearest:
+    """Return the nearest moves of a request at once, as `looking` finds them."""
+    look = looking(pools, request, first=first, last=last)
+    while True:
+        try:
+            next(look)
+        except StopIteration as over:
+            found: Nearest = over.value
+            return found
+
+
+def looking(
+    pools: Iterable[PoolClaims],
+    request: placement.PlacementRequest,
+    *,
+    first: datetime,
+    last: datetime,
+) -> Generator[None, None, Nearest]:
     """Return the nearest moves of a request, in whole minutes, within [first, last].
 
-    The pools must hold all claims between these instants.
+    It yields before each try, for a caller that lets others work in between.
+
+    The pools must hold all claims between these instants. The request itself counts as an earlier
+    slot: it may be one that was rounded to minutes from what does not fit.
     """
     pools = list(pools)
     end = request.end
     if end is None:
         return Nearest()
-    later, earlier = set[timedelta](), set[timedelta]()
+    later, earlier = set[timedelta](), {timedelta()}
     for pool in pools:
         for each in pool.claims():
-            if request.start < each.claim.end <= last:
-                later.add(_minutes(each.claim.end - request.start, up=True))
+            free = pool.end_of(each.claim)
+            if request.start < free <= last:
+                later.add(_minutes(free - request.start, up=True))
             if first < each.claim.start < end:
                 earlier.add(_minutes(each.claim.start - end, up=False))
     after = sorted(move for move in later if end + move <= last)
     before = sorted((move for move in earlier if request.start + move >= first), reverse=True)
-    return Nearest(earlier=_fitting(pools, request, before), later=_fitting(pools, request, after))
+    found, rest = yield from _fitting(pools, request, before)
+    found_later, rest_later = yield from _fitting(pools, request, after)
+    return Nearest(earlier=found, later=found_later, before=rest, after=rest_later)
 
 
 def _fitting(
     pools: list[PoolClaims], request: placement.PlacementRequest, moves: list[timedelta]
-) -> timedelta | None:
+) -> Generator[None, None, tuple[timedelta | None, timedelta | None]]:
+    """Return the first move that fits, and the last one tried when not all were."""
     for move in moves[:TRIES]:
+        yield
         moved = shifted(request, move)
         if any(isinstance(pool.find(moved), int) for pool in pools):
-            return move
-    return None
+            return move, None
+    return None, moves[TRIES - 1] if len(moves) > TRIES else None
 
 
 def shifted(request: placement.PlacementRequest, move: timedelta) -> placement.PlacementRequest:

@@ -158,7 +158,7 @@ class PoolClaims:
             if each.uid == without:
                 continue
             self.looked += 1
-            start, end = each.claim.start, self._end(each.claim)
+            start, end = each.claim.start, self.end_of(each.claim)
             if end <= begin or (request.end is not None and start >= request.end):
                 continue
             row = vector(each.claim.amounts)
@@ -186,7 +186,8 @@ class PoolClaims:
         known = None if worker is None else self.extent.sizes.get(worker)
         return self.extent.shape.capacity if known is None else known
 
-    def _end(self, claim: Claim) -> datetime:
+    def end_of(self, claim: Claim) -> datetime:
+        """Return when a claim's place is free again, as far as is known now."""
         late = self.now + OVERDUE
         return late if claim.start <= self.now and claim.end < late else claim.end
 

@@ -31,15 +31,21 @@ def slots(near: Nearest, start: datetime, end: datetime) -> tuple[str, ...]:
     )
 
 
-def advice(near: Nearest, start: datetime, end: datetime, days: int, *, may_grow: bool) -> str:
-    """Return what would help; only who may change the pool is told to."""
+def advice(near: Nearest, start: datetime, end: datetime, days: int, *, grow: str) -> str:
+    """Return what would help; `grow` is what of the pool would, empty for who may not change it."""
     fitting = slots(near, start, end)
     said = f"the nearest slots that fit: {' and '.join(fitting)}"
     if len(fitting) == 1:
         said = f"the nearest slot that fits: {fitting[0]}"
-    elif not fitting:
+    elif not fitting and near.before is None and near.after is None:
         said = f"no slot was found within {count(days, 'day')} either"
+    elif not fitting:
+        said = "no slot was found near it"
+    if near.before is not None:
+        said = f"{said}; none that starts before {utc_text(start + near.before)} was looked at"
+    if near.after is not None:
+        said = f"{said}; none that starts after {utc_text(start + near.after)} was looked at"
     help_ = "whenFull: wait puts it on the waiting list"
-    if may_grow:
-        help_ = f"a greater maxWorkers would hold it, {help_}"
+    if grow:
+        help_ = f"a greater {grow} would hold it, {help_}"
     return f"{said}; {help_}"

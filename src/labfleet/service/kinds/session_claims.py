@@ -8,21 +8,24 @@ pool serve too, or a pool that has no template, has no bound.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import msgspec
+
 from labfleet.decisions.claims import refusals
 from labfleet.decisions.claims.asked import TEARDOWN, asked
-from labfleet.decisions.claims.nearest import Nearest, nearest
+from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
 from labfleet.decisions.claims.places import Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
 from labfleet.interfaces import store as stores
-from labfleet.kernel.clock import utc_text
+from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources.amounts import Claim
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
@@ -31,6 +34,8 @@ from labfleet.service.kinds.pool_claims import Claims
 
 DAYS = 7
 """How far from a slot that does not fit others are looked for."""
+AHEAD_DAYS = 366
+"""How far ahead a slot may start."""
 _HEAD = timedelta(days=1)
 """More than any lab's head start: a slot as it would be if it were far ahead."""
 
@@ -83,9 +88,46 @@ async def of_new(
     waits = new.spec.when_full == "wait"
     if waits or open_ended or not lacks or _served_by_others(services, new.namespace, request):
         return Taken()
-    whole = asked(new, definition, slot.start - _HEAD)
-    near = _nearest(claims, looked, whole, now)
-    raise _refused(caller, new, lacks, near)
+    start, end = _in_minutes(new)
+    whole = asked(_moved(new, start, end), definition, start - _HEAD)
+    last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
+    near = await _nearest(claims, looked, whole, now, last)
+    grow = _limits(looked) if access.may(caller.principal, "update", "Pool") else ""
+    fits = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
+    told = refusals.advice(near, start, end, DAYS, grow=grow)
+    raise _refused(new, lacks, told, fits)
+
+
+def _in_minutes(new: Session) -> tuple[datetime, datetime]:
+    """Return a slot from a whole minute, as many minutes long: what is named can be asked for."""
+    start, end = new.status.start or new.spec.slot.start, new.status.end
+    if start is None or end is None:
+        raise AssertionError("a slot that is claimed has a start and an end")
+    begin = in_utc(start).replace(second=0, microsecond=0)
+    return begin, begin - (start - end) // MINUTE * MINUTE
+
+
+def _moved(new: Session, start: datetime, end: datetime) -> Session:
+    slot = msgspec.structs.replace(new.spec.slot, start=start, end=end)
+    return msgspec.structs.replace(
+        new,
+        spec=msgspec.structs.replace(new.spec, slot=slot),
+        status=msgspec.structs.replace(new.status, start=start, end=end),
+    )
+
+
+def _limits(pools: list[Pool]) -> str:
+    """Return which fields bound the number of the pools' workers, for a sentence."""
+    found = set[str]()
+    for pool in pools:
+        scaling = pool.spec.scaling
+        if scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED:
+            found.add("maxWorkers")
+        elif scaling.min_workers < scaling.max_workers:
+            found.add("minWorkers")
+        else:
+            found.add("minWorkers and maxWorkers")
+    return " or ".join(sorted(found))
 
 
 def _taken(claim: Claim, pool: Key, revision: int) -> Taken:
@@ -104,29 +146,41 @@ def _served_by_others(services: ServiceContext, namespace: str, request: Placeme
     )
 
 
-def _nearest(
-    claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime
+async def _nearest(
+    claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime, latest: datetime
 ) -> Nearest:
+    """Return the nearest slots within days that end until `latest`.
+
+    A look at thousands of claims takes long, so between two tries others have their turn.
+    """
     span = timedelta(days=DAYS)
     end = request.end or request.start
-    first, last = max(now, request.start - span), end + span
+    first, last = max(now, request.start - span), min(end + span, latest)
     found = [claims.of(pool, first, last) for pool in pools]
-    return nearest([each for each in found if each is not None], request, first=first, last=last)
+    known = [each for each in found if each is not None]
+    look = looking(known, request, first=first, last=last)
+    while True:
+        try:
+            next(look)
+        except StopIteration as over:
+            near: Nearest = over.value
+            return near
+        await asyncio.sleep(0)
 
 
 def _refused(
-    caller: Caller, new: Session, lacks: list[tuple[PoolClaims, Lack | None]], near: Nearest
+    new: Session,
+    lacks: list[tuple[PoolClaims, Lack | None]],
+    told: str,
+    fits: tuple[tuple[str, str], ...],
 ) -> Refused:
     """Return the refusal: of which pool at which minute what is short, and which slots fit."""
     start, end = new.status.start or new.spec.slot.start, new.status.end
     if start is None or end is None:
         raise AssertionError("a slot that is claimed has a start and an end")
     said = tuple(refusals.lacking(each.extent, lack) for each, lack in lacks)
-    may_grow = access.may(caller.principal, "update", "Pool")
-    told = refusals.advice(near, start, end, DAYS, may_grow=may_grow)
-    nearby = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
     message = f"no room from {utc_text(start)} to {utc_text(end)}: {'; '.join(said)}; {told}"
-    return Refused(message, reason="NoCapacity", problems=nearby)
+    return Refused(message, reason="NoCapacity", problems=fits)
 
 
 async def longer(services: ServiceContext, old: Session, span: timedelta) -> Taken:

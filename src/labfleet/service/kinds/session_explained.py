@@ -24,7 +24,7 @@ from labfleet.resources.session_conditions import (
 from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, pool_claims
 
 _SESSION_WAITS = {
     SessionPhase.SCHEDULED: "its start",
@@ -39,7 +39,7 @@ async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
     held = _held_up(services, obj, definition)
-    return _of_session(obj, definition, services.clock.now(), held)
+    return _of_session(obj, definition, services.clock.now(), held, _promised(services, obj))
 
 
 class _Held(NamedTuple):
@@ -86,7 +86,9 @@ def _without_template(pool: Pool) -> bool:
     return fact is not None and fact.status == "False" and fact.reason == PoolReason.NO_TEMPLATE
 
 
-def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, list[str]]:
+def _unplaced(
+    obj: Session, now: datetime, held: _Held | None, promised: str
+) -> tuple[str, list[str]]:
     """Return the word that says best why a session has no place, and what it waits for."""
     start, decision = obj.status.start, obj.status.decision
     ahead = start is not None and start > now
@@ -95,7 +97,7 @@ def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, lis
         decision = None
     if start is not None and ahead and decision is None:
         looked = f"a worker is looked for from {shown(start - LOOK_AHEAD)}"
-        slot = f"its slot, which starts at {shown(start)}; {looked}{_promised(obj)}"
+        slot = f"its slot, which starts at {shown(start)}; {looked}{promised}"
         return WaitReason.SLOT_AHEAD, [slot]
     first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
     if decision is None or decision.outcome != "waiting":
@@ -108,23 +110,49 @@ def _unplaced(obj: Session, now: datetime, held: _Held | None) -> tuple[str, lis
     return words[-1], waits or [f"a place ({decision.reason})"]
 
 
-def _promised(obj: Session) -> str:
-    """Return whether a slot that is ahead is promised, as the end of a sentence."""
+def _promised(services: ServiceContext, obj: Session) -> str:
+    """Return what is promised to a slot that is ahead, as the end of a sentence."""
     claim = obj.status.claim
-    if claim is not None:
-        return f"; pool {claim.pool} holds a place for it"
-    waits = obj.spec.when_full == "wait"
-    return "; it is on the waiting list: nothing is promised to it yet" if waits else ""
+    if claim is None:
+        if obj.spec.when_full == "wait":
+            return "; it is on the waiting list: nothing is promised to it yet"
+        return "; nothing is promised to it"
+    pool = pool_claims.pool_of(services.cache, obj)
+    if pool is None:
+        return f"; pool {claim.pool}, which promised it a place, is gone: nothing holds one for it"
+    why = _broken(services, pool, claim.place)
+    if why is not None:
+        said = why.sentence[:1].lower() + why.sentence[1:].removesuffix(".")
+        return f"; the place promised to it is in danger: pool {claim.pool} ({said})"
+    kept = conditions.find(pool.status.conditions, PoolCondition.PROMISES_KEPT)
+    held = f"; pool {claim.pool} holds a place for it"
+    if kept is not None and kept.status == "False":
+        return f"{held}, but some of this pool's promises are in danger"
+    return held
+
+
+def _broken(services: ServiceContext, pool: Pool, place: int) -> PoolReason | None:
+    """Return why a pool cannot have the worker of a place; None when it can."""
+    if pool.deleting or pool.spec.desired != "Ready":
+        return PoolReason.DRAINING
+    extent = pool_claims.extent(services.cache, pool)
+    if extent is None:
+        return PoolReason.NO_TEMPLATE
+    return PoolReason.PLACES_GONE if place >= extent.places else None
 
 
 def _of_session(
-    obj: Session, definition: Definition | None, now: datetime, held: _Held | None
+    obj: Session,
+    definition: Definition | None,
+    now: datetime,
+    held: _Held | None,
+    promised: str,
 ) -> Explanation:
     status = obj.status
     waits: list[str] = []
     reason = ""
     if status.phase is SessionPhase.PENDING:
-        reason, waits = _unplaced(obj, now, held)
+        reason, waits = _unplaced(obj, now, held, promised)
     elif status.phase in _SESSION_WAITS:
         if _unanswered(obj):
             waits.append(f"an answer of CML on {status.worker}")

@@ -28,9 +28,9 @@ from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, session_claims
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
+from labfleet.service.kinds.session_claims import AHEAD_DAYS
 
 PAST_MINUTES = 5
-AHEAD_DAYS = 366
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 
 
