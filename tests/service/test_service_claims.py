@@ -15,7 +15,7 @@ from fleet_world import world as opened
 from labfleet.engine.cache import Cache
 from labfleet.engine.objects import Objects
 from labfleet.kernel import errors
-from labfleet.resources.amounts import DIMENSIONS
+from labfleet.resources.amounts import DIMENSIONS, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import Refused, ServiceContext
@@ -179,6 +179,31 @@ async def test_an_extension_may_change_the_place(world: World):
     moved = await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
     assert moved.status.claim.place == 1
     await packs(world, 2)
+
+
+async def bound(world: World, made: list[Session], phase: SessionPhase) -> None:
+    """Bind sessions to the worker w1 of the pool, as the scheduler does."""
+    for each in made:
+        claim = each.status.claim
+        held = Reservation(holder="w1", amounts=claim.amounts, start=claim.start, end=claim.end)
+        await world.status(each, phase=phase, worker="w1", reservation=held)
+    await world.services.fresh()
+
+
+@pytest.mark.asyncio
+async def test_overdue_labs_hold_their_place_past_midnight(world: World):
+    """A lab of yesterday that was not seen gone holds its place today: nobody is promised it."""
+    await fleet(world)
+    await world.make("Worker", "w1", {"pool": "exam"})
+    late = world.clock.now().replace(hour=22, minute=0)
+    slot = {"start": late.isoformat(), "end": (late + HOUR).isoformat()}
+    made = [await world.session(f"s{number}", slot=slot) for number in range(10)]
+    await bound(world, made, SessionPhase.STOPPING)
+    world.clock.forward((late + timedelta(hours=2.1) - world.clock.now()).total_seconds())
+    soon = world.clock.now() + timedelta(minutes=1)
+    slot = {"start": soon.isoformat(), "end": (soon + HOUR).isoformat()}
+    with pytest.raises(Refused, match="pool exam, which may have 1 worker"):
+        await world.session("next", slot=slot)
 
 
 def beside(world: World, cache: Cache) -> ServiceContext:
