@@ -279,3 +279,26 @@ def test_a_promise_moves_only_where_it_must() -> None:
             w.check()
 
     play(story)
+
+
+def test_promises_of_a_deleted_pool_move_or_are_withdrawn() -> None:
+    """What a deleted pool had promised goes to another pool that has room; the rest is told."""
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abc")
+            await w.pool("p2", template="pairs", scaling={"maxWorkers": 1})
+            assert {each.pool for each in claims(w).values() if each} == {"p1"}
+            await w.delete("Pool", "p1")
+            await w.until(lambda: claims(w)["c"] is None, hours=0.1)
+            assert [each and each.pool for each in claims(w).values()] == ["p2", "p2", None]
+            for name, told in (("a", "a place in pool p2; pool p1 is gone"), ("c", "withdrawn")):
+                events = await w.store.events_of(Key("Session", "default", name))
+                assert any(told in each.reason for each in events)
+            with pytest.raises(Refused):
+                await booked(w, "d")
+            assert await start_of(w, "a") < 30
+            w.check()
+
+    play(story)

@@ -304,12 +304,20 @@ class Scheduler:
         return await self._save(session, status, decision.message, board)
 
     async def _promise(self, session: Session, board: _Board) -> int:
-        """Give a slot that waits without a claim one, as soon as a pool can hold it."""
+        """Give a slot that waits without a claim one, as soon as a pool can hold it.
+
+        What was promised by a pool that is gone is withdrawn when no other pool can hold it.
+        """
         request = self._requests.of(session, board.now)
         claim = None if request is None else board.promises.wanted(session, request)
-        if claim is None:
+        before = session.status.claim
+        if claim is None and before is None:
             return 0
-        told = f"promised: a place in pool {claim.pool}"
+        if claim is not None:
+            told = f"promised: a place in pool {claim.pool}"
+        if before is not None:
+            lost = f"pool {before.pool} is gone or serves it no more"
+            told = f"promise withdrawn: {lost}" if claim is None else f"{told}; {lost}"
         status = msgspec.structs.replace(session.status, claim=claim)
         return await self._save(session, status, told, board)
 
