@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from virtual_time import play
 from world import ADMIN, MACHINE, World, later, world
 
+from labfleet.controllers.scheduler import CYCLE, KEY, Scheduler
+from labfleet.engine.cache import Cache
+from labfleet.engine.controller import Again
+from labfleet.engine.election import AlwaysLeader
+from labfleet.interfaces.store import Fence
 from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.amounts import Claim
 from labfleet.resources.kinds import KINDS
@@ -21,6 +27,7 @@ from labfleet.resources.session_conditions import WaitReason
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Refused
+from labfleet.service.kinds import indices
 from labfleet.service.reads.explain import explain
 from labfleet.service.verbs import objects
 
@@ -300,5 +307,28 @@ def test_promises_of_a_deleted_pool_move_or_are_withdrawn() -> None:
                 await booked(w, "d")
             assert await start_of(w, "a") < 30
             w.check()
+
+    play(story)
+
+
+def test_a_new_leader_decides_on_all_that_was_stored() -> None:
+    """The first cycle of a term waits for a cache that lags: bindings of before are in it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            assert w.process is not None
+            context, late = w.process.contexts["scheduler"], Cache(w.store)
+            late.declare(*indices.declared())
+            late.caught_up(await late.reset())
+            await w.definition()
+            led = replace(context, cache=late, leadership=AlwaysLeader(Fence("scheduler", 1)))
+            cycle = asyncio.create_task(Scheduler(led, w.store).reconcile(KEY))
+            await w.let_pass(5)
+            assert not cycle.done()
+            late.caught_up(await late.reset())
+            await w.let_pass(5)
+            assert cycle.done()
+            assert await cycle == Again(CYCLE)
 
     play(story)

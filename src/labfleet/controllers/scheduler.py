@@ -65,11 +65,13 @@ class Scheduler:
         self._requests = Requests(context)
         self._next = 0
         self._turn = 0
+        self._term: stores.Fence | None = None
         self._bindings = Bindings(context, ACTOR)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
         del key
+        await self._begin_term()
         now = self.context.clock.now()
         due, ahead = self._requests.due(now), self._requests.ahead(now)
         unpromised = promises.without_claim(self.context.cache, self._turn)
@@ -92,6 +94,17 @@ class Scheduler:
         last = max(last, await self._write(board))
         await self.context.cache.reached(last)
         return Again(CYCLE)
+
+    async def _begin_term(self) -> None:
+        """Wait, once in a term, for all that the leader before wrote.
+
+        Bindings of one pool do not conflict in the store, so a cache without the last of them
+        would have a second worker serve a place.
+        """
+        term = self.context.leadership.fence
+        if term != self._term:
+            await self.context.cache.reached_head()
+            self._term = term
 
     def _some(self, due: list[Session]) -> list[Session]:
         """Return the sessions of one cycle: the most urgent, and the others in turn.
