@@ -206,6 +206,23 @@ async def test_overdue_labs_hold_their_place_past_midnight(world: World):
         await world.session("next", slot=slot)
 
 
+@pytest.mark.asyncio
+async def test_an_extension_waits_for_a_known_bound(world: World):
+    """While nobody knows what the pool can hold, a promise is not made longer: its time stays true."""
+    await fleet(world)
+    await booked(world, 1)
+    off = {"spec": {"enabled": False}}
+    template = KINDS["Template"]
+    await objects.patch(world.services, ADMIN, template, "metal", off, namespace="default")
+    with pytest.raises(Refused, match="template 'metal' of pool 'exam' cannot be used"):
+        await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
+    on = {"spec": {"enabled": True}}
+    await objects.patch(world.services, ADMIN, template, "metal", on, namespace="default")
+    before = (await sessions(world))[0].status.claim
+    longer = await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
+    assert longer.status.claim.end - before.end == HOUR
+
+
 def beside(world: World, cache: Cache) -> ServiceContext:
     """The services of another process: its own cache and locks, the same store."""
     store = world.store

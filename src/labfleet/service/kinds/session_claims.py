@@ -141,8 +141,15 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
     pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
     until = claim.end + span
     found = None if pool is None else Claims(services.cache, now).of(pool, claim.start, until)
-    if pool is None or found is None:
-        return Taken(claim)
+    if pool is None:
+        return Taken()
+    if found is None:
+        message = (
+            f"nobody knows whether the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is "
+            f"promised to others while template {pool.spec.template!r} of pool {pool.name!r} cannot "
+            "be used; enable or mend it, and ask again"
+        )
+        raise Refused(message, reason="NoCapacity")
     request = PlacementRequest(
         amounts=claim.amounts, start=max(now, claim.start), end=until, track=pool.spec.track
     )
