@@ -223,6 +223,23 @@ async def test_an_extension_waits_for_a_known_bound(world: World):
     assert longer.status.claim.end - before.end == HOUR
 
 
+@pytest.mark.asyncio
+async def test_no_extension_on_a_place_that_is_gone(world: World):
+    """A promise on a place beyond the maximum is refused more time, unless another place has it."""
+    await fleet(world, workers=2)
+    await booked(world, 11)
+    fewer = {"spec": {"scaling": {"maxWorkers": 1}}}
+    await objects.patch(world.services, ADMIN, KINDS["Pool"], "exam", fewer, namespace="default")
+    with pytest.raises(Refused, match="promised to others"):
+        await lifecycle.extend(world.services, ADMIN, "s010", "default", by=HOUR)
+    await lifecycle.cancel(world.services, ADMIN, "s000", "default")
+    await world.status(
+        (await sessions(world))[0], phase=SessionPhase.CANCELLED, ended_at=world.clock.now()
+    )
+    moved = await lifecycle.extend(world.services, ADMIN, "s010", "default", by=HOUR)
+    assert moved.status.claim.place == 0
+
+
 def beside(world: World, cache: Cache) -> ServiceContext:
     """The services of another process: its own cache and locks, the same store."""
     store = world.store

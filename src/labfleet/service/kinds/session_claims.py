@@ -155,6 +155,8 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
     )
     uid, place = old.metadata.uid, claim.place
     lack = found.lack(place, replace(request, start=max(now, claim.end)), without=uid)
+    if lack is None and place >= found.extent.places and old.status.reservation is None:
+        lack = Lack(place=place, at=max(now, claim.end), shortages=())
     if lack is not None and old.status.reservation is None:
         elsewhere = found.find(request, without=uid)
         place, lack = (elsewhere, None) if isinstance(elsewhere, int) else (place, lack)
