@@ -326,8 +326,7 @@ class Scheduler:
         before = session.status.claim
         if claim is None and before is None:
             return 0
-        if claim is not None:
-            told = f"promised: a place in pool {claim.pool}"
+        told = "" if claim is None else f"promised: a place in pool {claim.pool}"
         if before is not None:
             lost = f"pool {before.pool} is gone or serves it no more"
             told = f"promise withdrawn: {lost}" if claim is None else f"{told}; {lost}"

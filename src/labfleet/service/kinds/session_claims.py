@@ -159,7 +159,10 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
         lack = Lack(place=place, at=max(now, claim.end), shortages=())
     if lack is not None and old.status.reservation is None:
         elsewhere = found.find(request, without=uid)
-        place, lack = (elsewhere, None) if isinstance(elsewhere, int) else (place, lack)
+        if isinstance(elsewhere, int):
+            place, lack = elsewhere, None
+        elif not lack.shortages and elsewhere is not None:
+            lack = elsewhere  # its own place is gone: the nearest lack of those that are there
     if lack is not None:
         longest = lack.at - TEARDOWN
         message = (
