@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from virtual_time import play
 from world import ADMIN, MACHINE, World, later, world
 
+from labfleet.controllers.scheduler import CYCLE, KEY, Scheduler
+from labfleet.engine.cache import Cache
+from labfleet.engine.controller import Again
+from labfleet.engine.election import AlwaysLeader
+from labfleet.interfaces.store import Fence
 from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.amounts import Claim
 from labfleet.resources.kinds import KINDS
@@ -21,6 +27,7 @@ from labfleet.resources.session_conditions import WaitReason
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Refused
+from labfleet.service.kinds import indices
 from labfleet.service.reads.explain import explain
 from labfleet.service.verbs import objects
 
@@ -277,5 +284,51 @@ def test_a_promise_moves_only_where_it_must() -> None:
             )
             assert [await start_of(w, name) < 30 for name in "abc"] == [True] * 3
             w.check()
+
+    play(story)
+
+
+def test_promises_of_a_deleted_pool_move_or_are_withdrawn() -> None:
+    """What a deleted pool had promised goes to another pool that has room; the rest is told."""
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abc")
+            await w.pool("p2", template="pairs", scaling={"maxWorkers": 1})
+            assert {each.pool for each in claims(w).values() if each} == {"p1"}
+            await w.delete("Pool", "p1")
+            await w.until(lambda: claims(w)["c"] is None, hours=0.1)
+            assert [each and each.pool for each in claims(w).values()] == ["p2", "p2", None]
+            for name, told in (("a", "a place in pool p2; pool p1 is gone"), ("c", "withdrawn")):
+                events = await w.store.events_of(Key("Session", "default", name))
+                assert any(told in each.reason for each in events)
+            with pytest.raises(Refused):
+                await booked(w, "d")
+            assert await start_of(w, "a") < 30
+            w.check()
+
+    play(story)
+
+
+def test_a_new_leader_decides_on_all_that_was_stored() -> None:
+    """The first cycle of a term waits for a cache that lags: bindings of before are in it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            assert w.process is not None
+            context, late = w.process.contexts["scheduler"], Cache(w.store)
+            late.declare(*indices.declared())
+            late.caught_up(await late.reset())
+            await w.definition()
+            led = replace(context, cache=late, leadership=AlwaysLeader(Fence("scheduler", 1)))
+            cycle = asyncio.create_task(Scheduler(led, w.store).reconcile(KEY))
+            await w.let_pass(5)
+            assert not cycle.done()
+            late.caught_up(await late.reset())
+            await w.let_pass(5)
+            assert cycle.done()
+            assert await cycle == Again(CYCLE)
 
     play(story)

@@ -15,7 +15,7 @@ from fleet_world import world as opened
 from labfleet.engine.cache import Cache
 from labfleet.engine.objects import Objects
 from labfleet.kernel import errors
-from labfleet.resources.amounts import DIMENSIONS
+from labfleet.resources.amounts import DIMENSIONS, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import Refused, ServiceContext
@@ -179,6 +179,65 @@ async def test_an_extension_may_change_the_place(world: World):
     moved = await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
     assert moved.status.claim.place == 1
     await packs(world, 2)
+
+
+async def bound(world: World, made: list[Session], phase: SessionPhase) -> None:
+    """Bind sessions to the worker w1 of the pool, as the scheduler does."""
+    for each in made:
+        claim = each.status.claim
+        held = Reservation(holder="w1", amounts=claim.amounts, start=claim.start, end=claim.end)
+        await world.status(each, phase=phase, worker="w1", reservation=held)
+    await world.services.fresh()
+
+
+@pytest.mark.asyncio
+async def test_overdue_labs_hold_their_place_past_midnight(world: World):
+    """A lab of yesterday that was not seen gone holds its place today: nobody is promised it."""
+    await fleet(world)
+    await world.make("Worker", "w1", {"pool": "exam"})
+    late = world.clock.now().replace(hour=22, minute=0)
+    slot = {"start": late.isoformat(), "end": (late + HOUR).isoformat()}
+    made = [await world.session(f"s{number}", slot=slot) for number in range(10)]
+    await bound(world, made, SessionPhase.STOPPING)
+    world.clock.forward((late + timedelta(hours=2.1) - world.clock.now()).total_seconds())
+    soon = world.clock.now() + timedelta(minutes=1)
+    slot = {"start": soon.isoformat(), "end": (soon + HOUR).isoformat()}
+    with pytest.raises(Refused, match="pool exam, which may have 1 worker"):
+        await world.session("next", slot=slot)
+
+
+@pytest.mark.asyncio
+async def test_an_extension_waits_for_a_known_bound(world: World):
+    """While nobody knows what the pool can hold, a promise is not made longer: its time stays true."""
+    await fleet(world)
+    await booked(world, 1)
+    off = {"spec": {"enabled": False}}
+    template = KINDS["Template"]
+    await objects.patch(world.services, ADMIN, template, "metal", off, namespace="default")
+    with pytest.raises(Refused, match="template 'metal' of pool 'exam' cannot be used"):
+        await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
+    on = {"spec": {"enabled": True}}
+    await objects.patch(world.services, ADMIN, template, "metal", on, namespace="default")
+    before = (await sessions(world))[0].status.claim
+    longer = await lifecycle.extend(world.services, ADMIN, "s000", "default", by=HOUR)
+    assert longer.status.claim.end - before.end == HOUR
+
+
+@pytest.mark.asyncio
+async def test_no_extension_on_a_place_that_is_gone(world: World):
+    """A promise on a place beyond the maximum is refused more time, unless another place has it."""
+    await fleet(world, workers=2)
+    await booked(world, 11)
+    fewer = {"spec": {"scaling": {"maxWorkers": 1}}}
+    await objects.patch(world.services, ADMIN, KINDS["Pool"], "exam", fewer, namespace="default")
+    with pytest.raises(Refused, match="promised to others"):
+        await lifecycle.extend(world.services, ADMIN, "s010", "default", by=HOUR)
+    await lifecycle.cancel(world.services, ADMIN, "s000", "default")
+    await world.status(
+        (await sessions(world))[0], phase=SessionPhase.CANCELLED, ended_at=world.clock.now()
+    )
+    moved = await lifecycle.extend(world.services, ADMIN, "s010", "default", by=HOUR)
+    assert moved.status.claim.place == 0
 
 
 def beside(world: World, cache: Cache) -> ServiceContext:

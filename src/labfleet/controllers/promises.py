@@ -21,6 +21,7 @@ from labfleet.decisions.placement import Candidate, PlacementRequest
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import utc_text
+from labfleet.resources import refs
 from labfleet.resources.amounts import Claim
 from labfleet.resources.decision import Decision
 from labfleet.resources.meta import Ref
@@ -29,7 +30,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.session_conditions import WaitReason
 from labfleet.service.core import ledger_rows
 from labfleet.service.kinds import indices
-from labfleet.service.kinds.pool_claims import Claims, free_places
+from labfleet.service.kinds.pool_claims import Claims, free_places, pool_of
 
 WAITING_LIMIT = 50
 """How many sessions without a claim one cycle looks at, in turn."""
@@ -178,10 +179,12 @@ class Promises:
     ) -> Claim | None:
         """Return the claim of a session that gets no worker now: its own, or one that is free.
 
-        What begins when it can gets one only where workers stand free for others: then its pool
+        A claim on a pool that is gone is none. What begins when it can gets one only where workers stand free for others: then its pool
         has to grow for it, and its claim says so.
         """
         claim, uid = session.status.claim, session.metadata.uid
+        if void(self._cache, session):
+            claim = None
         booked = session.spec.slot.start is not None
         kept = claim if claim is not None and (booked or covers(claim, request)) else None
         if kept is not None or request.end is None or not (booked or blocked):
@@ -251,14 +254,30 @@ def without_claim(cache: Cache, turn: int) -> list[Session]:
     found = [
         session
         for session in cache.by(indices.SESSIONS_PENDING, True)
-        if session.status.claim is None
-        and session.spec.slot.start is not None
-        and cache.count(indices.POOLS_IN, session.namespace)
+        if session.spec.slot.start is not None
         and not session_phases.end_asked(session)
+        and (
+            void(cache, session)
+            if session.status.claim is not None
+            else cache.count(indices.POOLS_IN, session.namespace) > 0
+        )
     ]
     found.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.key))
     first = turn * WAITING_LIMIT % max(len(found), 1)
     return found[first : first + WAITING_LIMIT]
+
+
+def void(cache: Cache, session: Session) -> bool:
+    """Tell whether a claim can never be kept: its pool is gone, goes, or serves another track."""
+    claim = session.status.claim
+    if claim is None:
+        return False
+    pool = pool_of(cache, session)
+    if pool is None or pool.deleting:
+        return True
+    definition = cache.find(refs.definition_of(session))
+    track = session.spec.track or (definition and definition.spec.track)
+    return track not in {None, pool.spec.track}
 
 
 def _first(

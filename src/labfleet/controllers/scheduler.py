@@ -65,11 +65,13 @@ class Scheduler:
         self._requests = Requests(context)
         self._next = 0
         self._turn = 0
+        self._term: stores.Fence | None = None
         self._bindings = Bindings(context, ACTOR)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
         del key
+        await self._begin_term()
         now = self.context.clock.now()
         due, ahead = self._requests.due(now), self._requests.ahead(now)
         unpromised = promises.without_claim(self.context.cache, self._turn)
@@ -92,6 +94,17 @@ class Scheduler:
         last = max(last, await self._write(board))
         await self.context.cache.reached(last)
         return Again(CYCLE)
+
+    async def _begin_term(self) -> None:
+        """Wait, once in a term, for all that the leader before wrote.
+
+        Bindings of one pool do not conflict in the store, so a cache without the last of them
+        would have a second worker serve a place.
+        """
+        term = self.context.leadership.fence
+        if term != self._term:
+            await self.context.cache.reached_head()
+            self._term = term
 
     def _some(self, due: list[Session]) -> list[Session]:
         """Return the sessions of one cycle: the most urgent, and the others in turn.
@@ -304,12 +317,19 @@ class Scheduler:
         return await self._save(session, status, decision.message, board)
 
     async def _promise(self, session: Session, board: _Board) -> int:
-        """Give a slot that waits without a claim one, as soon as a pool can hold it."""
+        """Give a slot that waits without a claim one, as soon as a pool can hold it.
+
+        What was promised by a pool that is gone is withdrawn when no other pool can hold it.
+        """
         request = self._requests.of(session, board.now)
         claim = None if request is None else board.promises.wanted(session, request)
-        if claim is None:
+        before = session.status.claim
+        if claim is None and before is None:
             return 0
-        told = f"promised: a place in pool {claim.pool}"
+        told = "" if claim is None else f"promised: a place in pool {claim.pool}"
+        if before is not None:
+            lost = f"pool {before.pool} is gone or serves it no more"
+            told = f"promise withdrawn: {lost}" if claim is None else f"{told}; {lost}"
         status = msgspec.structs.replace(session.status, claim=claim)
         return await self._save(session, status, told, board)
 

@@ -164,6 +164,11 @@ class Cache:
         """Return once every event up to the revision is applied."""
         await self._until(lambda: self.revision >= revision)
 
+    async def reached_head(self) -> None:
+        """Return once everything is applied that was stored before this call."""
+        head = await self._store.head()
+        await self.reached(head.revision)
+
     async def reset(self) -> stores.Cursor:
         """List every kind again (feed.Listener); handlers are called for the differences.
 

@@ -95,10 +95,6 @@ def _claiming(session: Session) -> Iterable[tuple[str, int]]:
     return [(pool, day) for day in range(claim.start.toordinal(), last + 1)]
 
 
-def _unclaimed(session: Session) -> Iterable[str]:
-    return () if session.status.claim is not None else _here(session)
-
-
 SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
 """By namespace and owner the sessions that have not ended: `namespace/owner`."""
 SESSIONS_UP = Index(Session, "up", _up_of)
@@ -107,8 +103,6 @@ SESSIONS_HERE = Index(Session, "here", _here)
 """By worker (`namespace/name`) the sessions that hold something there; ended ones still name one."""
 SESSIONS_CLAIMING = Index(Session, "claiming", _claiming)
 """By pool (`namespace/name`) and day (its number, UTC) the sessions that hold a claim on that day."""
-SESSIONS_UNCLAIMED = Index(Session, "unclaimed", _unclaimed)
-"""By worker the sessions that hold something there without a claim."""
 SESSIONS_OPEN = Index(Session, "open", _open)
 """Those that still need work: all but ended ones that hold nothing more.
 

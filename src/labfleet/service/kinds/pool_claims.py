@@ -72,7 +72,7 @@ class Claims:
                 made.add(Claimed(uid=draft.metadata.uid, claim=claim))
         self._read(pool, made, in_utc(self._now).toordinal())
         for worker in self._cache.by(indices.WORKERS_OF_POOL, pool.key.path):
-            self._without_claim(worker, made)
+            self._on(worker, made)
         return made
 
     def _read(self, pool: Pool, into: PoolClaims, day: int) -> None:
@@ -84,11 +84,20 @@ class Claims:
             if each.uid not in into:
                 into.add(each)
 
-    def _without_claim(self, worker: Worker, into: PoolClaims) -> None:
-        """Count what was bound before there were claims on the place of its worker."""
-        for session in self._cache.by(indices.SESSIONS_UNCLAIMED, worker.key.path):
-            held = session.status.reservation
-            if held is None or held.end is None:
+    def _on(self, worker: Worker, into: PoolClaims) -> None:
+        """Count what else is bound to a worker: without a claim, or with one of an earlier day.
+
+        A lab that overstays into another day holds its place until it was seen gone.
+        """
+        for session in self._cache.by(indices.SESSIONS_HERE, worker.key.path):
+            held, claim = session.status.reservation, session.status.claim
+            if session.metadata.uid in into or held is None:
+                continue
+            if claim is not None and claim.pool == into.extent.pool:
+                for each in read(self._cache, [session]):
+                    into.add(each)
+                continue
+            if held.end is None:
                 continue
             place = into.place_of(worker.name)
             if place is None:

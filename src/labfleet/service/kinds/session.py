@@ -51,7 +51,6 @@ RULES = KindRules(
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,
-        indices.SESSIONS_UNCLAIMED,
         indices.SESSIONS_OPEN,
         indices.SESSIONS_PENDING,
         indices.SESSIONS_WAITING,

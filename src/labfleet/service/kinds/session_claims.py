@@ -195,16 +195,28 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
     pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
     until = claim.end + span
     found = None if pool is None else Claims(services.cache, now).of(pool, claim.start, until)
-    if pool is None or found is None:
-        return Taken(claim)
+    if pool is None:
+        return Taken()
+    if found is None:
+        message = (
+            f"nobody knows whether the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is "
+            f"promised to others while template {pool.spec.template!r} of pool {pool.name!r} cannot "
+            "be used; enable or mend it, and ask again"
+        )
+        raise Refused(message, reason="NoCapacity")
     request = PlacementRequest(
         amounts=claim.amounts, start=max(now, claim.start), end=until, track=pool.spec.track
     )
     uid, place = old.metadata.uid, claim.place
     lack = found.lack(place, replace(request, start=max(now, claim.end)), without=uid)
+    if lack is None and place >= found.extent.places and old.status.reservation is None:
+        lack = Lack(place=place, at=max(now, claim.end), shortages=())
     if lack is not None and old.status.reservation is None:
         elsewhere = found.find(request, without=uid)
-        place, lack = (elsewhere, None) if isinstance(elsewhere, int) else (place, lack)
+        if isinstance(elsewhere, int):
+            place, lack = elsewhere, None
+        elif not lack.shortages and elsewhere is not None:
+            lack = elsewhere  # its own place is gone: the nearest lack of those that are there
     if lack is not None:
         longest = lack.at - TEARDOWN
         message = (
