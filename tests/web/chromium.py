@@ -35,6 +35,10 @@ FLAGS = (
 SECONDS = 30.0
 
 
+class Navigated(Exception):
+    """A page went to another one while it was asked: on a slow machine that falls anywhere."""
+
+
 class Chromium:
     """One browser; `open` gives a tab."""
 
@@ -69,6 +73,8 @@ class Chromium:
         os.write(self._out, json.dumps(message).encode() + b"\0")
         async with asyncio.timeout(SECONDS):
             answer = await self._waiting[number]
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise Navigated(f"{method}: the page was left before it answered")
         assert "error" not in answer, answer
         return answer["result"]
 
@@ -114,14 +120,21 @@ class Tab:
         return done["result"].get("value")
 
     async def until(self, script: str) -> None:
-        """Wait until a script of the page gives something true."""
+        """Wait until a script of the page gives something true; a page that follows is asked too."""
         try:
             async with asyncio.timeout(SECONDS):
-                while not await self.run(script):
+                while not await self._holds(script):
                     await asyncio.sleep(0.05)
         except TimeoutError:
             page = await self.run("document.querySelector('main').innerText.slice(0, 1500)")
             pytest.fail(f"never true: {script}\n{self._chromium.problems}\n{page}")
+
+    async def _holds(self, script: str) -> bool:
+        """Tell whether a script gives something true; not of a page that was just left."""
+        try:
+            return bool(await self.run(script))
+        except Navigated:
+            return False
 
     async def picture(self, path: Path, *, whole: bool = False) -> bytes:
         """Take a screenshot."""
