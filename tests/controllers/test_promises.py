@@ -12,6 +12,7 @@ import pytest
 from virtual_time import play
 from world import ADMIN, MACHINE, World, later, world
 
+from labfleet.controllers import promises
 from labfleet.controllers.scheduler import CYCLE, KEY, Scheduler
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Again
@@ -140,6 +141,47 @@ def test_the_waiting_list_moves_up() -> None:
             assert claims(w)["d"] is None
             assert await start_of(w, "c") < 30
             assert await start_of(w, "d") > 300
+            w.check()
+
+    play(story)
+
+
+def test_the_waiting_list_is_first_come_first_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more who want the same than a cycle looks at, those who came first get what is freed."""
+    monkeypatch.setattr(promises, "WAITING_LIMIT", 3)
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abcd")
+            for name in "efghijkl":
+                await booked(w, name, whenFull="wait")
+                await w.let_pass(2)
+            for name in "abcd":
+                await w.delete("Session", name)
+            await w.until(lambda: sum(claims(w)[name] is not None for name in "efghijkl") == 4)
+            assert [name for name in "efghijkl" if claims(w)[name] is not None] == list("efgh")
+            w.check()
+
+    play(story)
+
+
+def test_who_finds_no_room_does_not_block_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One behind more different slots without room than a cycle looks at has its turn."""
+    monkeypatch.setattr(promises, "WAITING_LIMIT", 3)
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 1)
+            await booked(w, "ab")
+            await booked(w, "xy", minutes=EXAM + 60)
+            for minute, name in enumerate("cdefgh"):
+                await booked(w, name, minutes=EXAM + minute, whenFull="wait")
+                await w.let_pass(2)
+            await booked(w, "z", minutes=EXAM + 60, whenFull="wait")
+            await w.delete("Session", "x")
+            await w.until(lambda: claims(w)["z"] is not None, hours=0.1)
+            assert {claims(w)[name] for name in "cdefgh"} == {None}
             w.check()
 
     play(story)

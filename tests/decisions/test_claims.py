@@ -71,6 +71,20 @@ def test_whole_workers():
     )
 
 
+def test_what_serves_a_place_now_is_not_sold_for_later():
+    """A larger worker counts while its labs last; afterwards another one may serve the place."""
+    large = Amounts(cpu_milli=96000, memory_mib=376 * 1024, nodes=400, labs=40, ports=6000)
+    pool = PoolClaims(extent(1, sizes={"large": large}), NOW)
+    now = claim_of("exam", 0, slot(start=-10, minutes=240))
+    pool.add(Claimed(uid="now", claim=now, worker="large"))
+    later = [taken(pool, slot(), f"later{number}") for number in range(12)]
+    assert later[:11] == [0] * 11
+    assert isinstance(later[11], Lack)
+    soon = [taken(pool, slot(start=30), f"soon{number}") for number in range(23)]
+    assert soon[:22] == [0] * 22
+    assert isinstance(soon[22], Lack)
+
+
 def test_minute_of_the_lack():
     """A refusal names the first instant at which the best place is short."""
     pool = PoolClaims(extent(1), NOW)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, MACHINE, START, World, who
 from fleet_world import world as opened
@@ -15,9 +16,10 @@ from fleet_world import world as opened
 from labfleet.engine.cache import Cache
 from labfleet.engine.objects import Objects
 from labfleet.kernel import errors
-from labfleet.resources.amounts import DIMENSIONS, Reservation
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Reservation
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.worker import StrayLabs, WorkerPhase
 from labfleet.service.core.service_context import Refused, ServiceContext
 from labfleet.service.kinds import indices, pool_claims
 from labfleet.service.verbs import lifecycle, objects
@@ -238,6 +240,23 @@ async def test_no_extension_on_a_place_that_is_gone(world: World):
     )
     moved = await lifecycle.extend(world.services, ADMIN, "s010", "default", by=HOUR)
     assert moved.status.claim.place == 0
+
+
+@pytest.mark.asyncio
+async def test_stray_labs_endanger_no_promise(world: World):
+    """What they hold of a worker today is taken of nothing that is promised: they are removed."""
+    await fleet(world, workers=2)
+    pool = world.services.cache.get(KINDS["Pool"].type, "exam", "default")
+    before = pool_claims.extent(world.services.cache, pool)
+    made = await world.make("Worker", "w1", {"template": "metal", "pool": "exam"})
+    strays = StrayLabs(count=1, held=Amounts(memory_mib=4096))
+    size = before.shape.capacity
+    left = msgspec.structs.replace(size, memory_mib=size.memory_mib - 4096)
+    await world.status(made, phase=WorkerPhase.READY, capacity=left, stray_labs=strays)
+    await world.services.fresh()
+    after = pool_claims.extent(world.services.cache, pool)
+    assert after.shape.capacity == size
+    assert after.sizes == {"w1": size}
 
 
 def beside(world: World, cache: Cache) -> ServiceContext:

@@ -71,6 +71,8 @@ class PoolController:
         """Take one step for the pool of this key."""
         pool = self.context.cache.get(Pool, key.name, key.namespace)
         if pool is None:
+            self._guards.pop(key, None)
+            self._danger.forget(key)
             return Done()
         revision, now = self.context.cache.revision, self.context.clock.now()
         if await self._broke(pool, now):

@@ -33,7 +33,7 @@ from labfleet.service.kinds import indices
 from labfleet.service.kinds.pool_claims import Claims, free_places, pool_of
 
 WAITING_LIMIT = 50
-"""How many sessions without a claim one cycle looks at, in turn."""
+"""How many sessions without a claim one cycle looks at."""
 
 
 class Workers(Protocol):
@@ -168,7 +168,8 @@ class Promises:
             return lack or claim_of(worker.pool, place, request)
         asked = (worker.pool, size)
         if asked not in known:
-            known[asked] = _first(held, request, uid, worker)
+            among = free_places(held)
+            known[asked] = held.find(request, without=uid, among=among, size=worker.real)
         found = known[asked]
         if isinstance(found, int):
             return claim_of(worker.pool, found, request)
@@ -179,8 +180,8 @@ class Promises:
     ) -> Claim | None:
         """Return the claim of a session that gets no worker now: its own, or one that is free.
 
-        A claim on a pool that is gone is none. What begins when it can gets one only where workers stand free for others: then its pool
-        has to grow for it, and its claim says so.
+        A claim on a pool that is gone is none. What begins when it can gets one only where workers
+        stand free for others: then its pool has to grow for it, and its claim says so.
         """
         claim, uid = session.status.claim, session.metadata.uid
         if void(self._cache, session):
@@ -246,8 +247,8 @@ class Promises:
         return ledger_rows.claims(Ref(Pool, session.namespace, claim.pool).key)
 
 
-def without_claim(cache: Cache, turn: int) -> list[Session]:
-    """Return waiting slots to which nothing is promised, who came first first, some in each turn.
+def without_claim(cache: Cache) -> list[Session]:
+    """Return waiting slots to which nothing is promised, who came first first.
 
     They were to wait for room, were accepted before there were claims, or lost theirs.
     """
@@ -263,8 +264,14 @@ def without_claim(cache: Cache, turn: int) -> list[Session]:
         )
     ]
     found.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.key))
-    first = turn * WAITING_LIMIT % max(len(found), 1)
-    return found[first : first + WAITING_LIMIT]
+    return found
+
+
+def alike(session: Session) -> tuple[object, ...]:
+    """Return what a slot asks for, the same of all that find room or none together."""
+    spec = session.spec
+    start, end = session.status.start or spec.slot.start, session.status.end or spec.slot.end
+    return session.namespace, refs.definition_of(session), spec.track, start, end
 
 
 def void(cache: Cache, session: Session) -> bool:
@@ -278,20 +285,6 @@ def void(cache: Cache, session: Session) -> bool:
     definition = cache.find(refs.definition_of(session))
     track = session.spec.track or (definition and definition.spec.track)
     return track not in {None, pool.spec.track}
-
-
-def _first(
-    held: PoolClaims, request: PlacementRequest, uid: str, worker: Candidate
-) -> int | Lack | None:
-    """Return the first place that a worker which serves none may serve with the request."""
-    nearest: Lack | None = None
-    for place in free_places(held):
-        lack = held.lack(place, request, without=uid, size=worker.real)
-        if lack is None:
-            return place
-        if nearest is None or lack.share < nearest.share:
-            nearest = lack
-    return nearest
 
 
 def _to_others(

@@ -63,6 +63,11 @@ class DangerLook:
         self._context = context
         self._days: dict[tuple[Key, int], _Day] = {}
 
+    def forget(self, pool: Key) -> None:
+        """Forget a pool that is gone."""
+        for key in [each for each in self._days if each[0] == pool]:
+            del self._days[key]
+
     def seen(self, pool: Pool, now: datetime) -> Danger:
         """Return which promises of a pool are in danger now."""
         found = self._found(pool, now)

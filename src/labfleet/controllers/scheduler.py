@@ -64,7 +64,7 @@ class Scheduler:
         self._workers = PlaceableWorkers(context, ports)
         self._requests = Requests(context)
         self._next = 0
-        self._turn = 0
+        self._no_room: set[tuple[object, ...]] = set()
         self._term: stores.Fence | None = None
         self._bindings = Bindings(context, ACTOR)
 
@@ -74,15 +74,12 @@ class Scheduler:
         await self._begin_term()
         now = self.context.clock.now()
         due, ahead = self._requests.due(now), self._requests.ahead(now)
-        unpromised = promises.without_claim(self.context.cache, self._turn)
+        unpromised = promises.without_claim(self.context.cache)
         if not due and not ahead and not unpromised:
             return Again(CYCLE)
-        self._turn += 1
         self._bindings = Bindings(self.context, ACTOR)  # nothing of a cycle that was cut off
         board = await self._snapshot()
-        last = board.revision
-        for session in unpromised:
-            last = max(last, await self._promise(session, board))
+        last = max(board.revision, await self._promise_some(unpromised, board))
         for session in ahead[:CYCLE_LIMIT]:
             last = max(last, await self._foresee(session, board))
         for count, session in enumerate(self._some(due)):
@@ -315,6 +312,27 @@ class Scheduler:
             message=decision.message,
         )
         return await self._save(session, status, decision.message, board)
+
+    async def _promise_some(self, waiting: list[Session], board: _Board) -> int:
+        """Promise what there is to those who came first; return the newest revision, 0 for none.
+
+        What found no room is asked once for all that want the same, and not again while the cycles
+        work through those behind it: many of them at the head must not block the rest.
+        """
+        last = looked = 0
+        for session in waiting:
+            wanted = promises.alike(session)
+            if wanted in self._no_room:
+                continue
+            if looked == promises.WAITING_LIMIT:
+                return last
+            looked += 1
+            revision = await self._promise(session, board)
+            last = max(last, revision)
+            if not revision:
+                self._no_room.add(wanted)
+        self._no_room.clear()
+        return last
 
     async def _promise(self, session: Session, board: _Board) -> int:
         """Give a slot that waits without a claim one, as soon as a pool can hold it.

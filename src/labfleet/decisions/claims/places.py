@@ -16,7 +16,7 @@ from operator import add, le, sub
 from labfleet.decisions import placement
 from labfleet.decisions.ledger import OVERDUE
 from labfleet.kernel.clock import in_utc
-from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage, vector
+from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage, of_vector, vector
 
 Row = tuple[int, ...]
 
@@ -124,14 +124,16 @@ class PoolClaims:
         *,
         without: str = "",
         among: Iterable[int] | None = None,
+        size: Amounts | None = None,
     ) -> int | Lack | None:
         """Return the first place that has room, else the nearest lack; None: there is no place.
 
-        `without` is a session whose own claim does not count; `among` are the places to look at.
+        `without` is a session whose own claim does not count; `among` are the places to look at;
+        `size` as of `lack`.
         """
         nearest: Lack | None = None
         for place in range(self.extent.places) if among is None else among:
-            found = self.lack(place, request, without=without)
+            found = self.lack(place, request, without=without, size=size)
             if found is None:
                 return place
             if nearest is None or found.share < nearest.share:
@@ -150,7 +152,7 @@ class PoolClaims:
 
         `size` is what its worker has, when the caller knows better.
         """
-        wanted, has = vector(request.amounts), vector(size or self._size(place))
+        wanted, has = vector(request.amounts), vector(size or self._size(place, request))
         begin, changes = request.start, dict[datetime, Row]()
         none: Row = (0,) * len(DIMENSIONS)
         most = held = none
@@ -181,10 +183,20 @@ class PoolClaims:
                 return Lack(place=place, at=at, shortages=short)
         return None
 
-    def _size(self, place: int) -> Amounts:
-        worker = self._homes.get(place)
+    def _size(self, place: int, request: placement.PlacementRequest) -> Amounts:
+        """Return what a place has: its worker's size while what is bound there lasts.
+
+        Later another worker may serve the place, one that is still to be made.
+        """
+        worker, shape = self._homes.get(place), self.extent.shape.capacity
         known = None if worker is None else self.extent.sizes.get(worker)
-        return self.extent.shape.capacity if known is None else known
+        if known is None:
+            return shape
+        bound = [each for each in self._at.get(place, {}).values() if each.worker == worker]
+        until = max((self.end_of(each.claim) for each in bound), default=self.now)
+        if request.end is not None and request.end <= until:
+            return known
+        return of_vector(map(min, vector(known), vector(shape)))
 
     def end_of(self, claim: Claim) -> datetime:
         """Return when a claim's place is free again, as far as is known now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from labfleet.decisions import placement
+from labfleet.decisions import placement, stray_labs
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.cache import Cache
@@ -152,10 +152,12 @@ def extent(cache: Cache, pool: Pool) -> Extent | None:
     workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
     sizes, known = dict[str, Amounts](), list[tuple[int, ...]]()
     for each in workers:
-        if each.status.capacity is not None and each.status.phase in _KNOWN:
-            sizes[each.name] = each.status.capacity
+        # Stray labs are removed sooner or later, so they take nothing of what is promised.
+        size = stray_labs.real(each.status.capacity, each.status.stray_labs)
+        if size is not None and each.status.phase in _KNOWN:
+            sizes[each.name] = size
             if each.spec.machine == template.spec.machine:
-                known.append(vector(each.status.capacity))
+                known.append(vector(size))
     if known:
         most = map(max, zip(*known, strict=True))
         seen = of_vector(map(min, vector(shape.capacity), most))
