@@ -31,8 +31,11 @@ def program(name: str) -> str | None:
 
 def version(name: str) -> str:
     """Return what a program calls itself."""
+    found = program(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not here: `make test-real` unpacks it below var/")
     done = subprocess.run(
-        [program(name) or name, "--version"], capture_output=True, text=True, check=True, timeout=20
+        [found, "--version"], capture_output=True, text=True, check=True, timeout=20
     )
     told = (done.stdout + done.stderr).strip().splitlines()
     return told[0] if told else f"{name} tells no version; test-real names its package"

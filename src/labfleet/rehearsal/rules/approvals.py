@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from labfleet.interfaces import store
 from labfleet.rehearsal.rules.timely import TOLERANCE
+from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.clusters import Clusters, Script
 from labfleet.resources import fleet_settings, kinds, refs
@@ -63,12 +64,10 @@ class Approvals:
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
-            revisions = iter(getattr(outcome, "revisions", ()))
-            for write in commit.writes:
+            for write, revision in written(commit, outcome):
                 if isinstance(write, store.Put):
-                    self._put(write, next(revisions), fenced=commit.fence is not None)
-                elif isinstance(write, store.Delete):
-                    next(revisions)
+                    self._put(write, revision, fenced=commit.fence is not None)
+                else:
                     self._gone(write.key)
 
     def _put(self, write: store.Put, revision: int, *, fenced: bool) -> None:

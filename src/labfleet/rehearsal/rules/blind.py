@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from labfleet.adapters.kubernetes.calls import Bounds
 from labfleet.decisions.safe_mode import KUBERNETES, METRICS, REASON
 from labfleet.interfaces import store
+from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Cluster
@@ -48,17 +49,13 @@ class Blind:
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
-            revisions = iter(getattr(outcome, "revisions", ()))
-            for write in commit.writes if isinstance(outcome, store.Committed) else ():
-                if isinstance(write, store.Put):
-                    at = next(revisions)
-                    if write.key.kind == "Simulation":
-                        self._run(kinds.decode("Simulation", write.doc, at))
-                    elif write.key.kind == "Cluster":
-                        self._cluster(kinds.decode("Cluster", write.doc, at))
-                elif isinstance(write, store.Delete):
-                    next(revisions)
+            for write, at in written(commit, outcome):
+                if isinstance(write, store.Delete):
                     self._runs.pop(write.key, None)
+                elif write.key.kind == "Simulation":
+                    self._run(kinds.decode("Simulation", write.doc, at))
+                elif write.key.kind == "Cluster":
+                    self._cluster(kinds.decode("Cluster", write.doc, at))
 
     def _cluster(self, new: Cluster) -> None:
         old = self._clusters.get(new.name)

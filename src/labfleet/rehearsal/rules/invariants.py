@@ -34,6 +34,7 @@ from labfleet.rehearsal.rules.surplus import Surplus
 from labfleet.rehearsal.rules.timely import Timely
 from labfleet.rehearsal.rules.truth import HOSTED, Truth
 from labfleet.rehearsal.rules.unfit import Unfit
+from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.cml import CmlServers
 from labfleet.rehearsal.worlds.database import SharedDatabase
@@ -141,12 +142,10 @@ class Invariants:
         for commit, outcome in zip(commits, outcomes, strict=True):
             self.fences.commit(commit)
             self.timely.commit(commit)
-            revisions = iter(getattr(outcome, "revisions", ()))
-            for write in commit.writes:
+            for write, revision in written(commit, outcome):
                 if isinstance(write, store.Put):
-                    self._put(write, next(revisions), commit)
-                elif isinstance(write, store.Delete):
-                    next(revisions)
+                    self._put(write, revision, commit)
+                else:
                     self._gone(write.key)
 
     def _put(self, write: store.Put, revision: int, commit: store.Commit) -> None:

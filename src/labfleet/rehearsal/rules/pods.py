@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from labfleet.decisions.safe_mode import KUBERNETES
 from labfleet.interfaces import store
+from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.worlds.clusters import Clusters
 from labfleet.rehearsal.worlds.kube_cluster import RunTruth
 from labfleet.resources import conditions, kinds
@@ -50,14 +51,9 @@ class Pods:
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
-            revisions = iter(getattr(outcome, "revisions", ()))
-            for write in commit.writes if isinstance(outcome, store.Committed) else ():
-                if isinstance(write, store.Put):
-                    at = next(revisions)
-                    if write.key.kind == "Simulation":
-                        self._put(kinds.decode("Simulation", write.doc, at))
-                elif isinstance(write, store.Delete):
-                    next(revisions)
+            for write, at in written(commit, outcome):
+                if isinstance(write, store.Put) and write.key.kind == "Simulation":
+                    self._put(kinds.decode("Simulation", write.doc, at))
 
     def truth(self, run: Simulation) -> RunTruth | None:
         """Return what became of a run's pods; None where nobody looks at them, or none began."""

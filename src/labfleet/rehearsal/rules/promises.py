@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions import placement
 from labfleet.interfaces import store
+from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.resources import kinds
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, of_vector, vector
@@ -53,12 +54,10 @@ class Promises:
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
         """Take what was just made durable."""
         for commit, outcome in zip(commits, outcomes, strict=True):
-            revisions = iter(getattr(outcome, "revisions", ()))
-            for write in commit.writes:
+            for write, revision in written(commit, outcome):
                 if isinstance(write, store.Put):
-                    self._put(write, next(revisions), commit)
-                elif isinstance(write, store.Delete):
-                    next(revisions)
+                    self._put(write, revision, commit)
+                else:
                     self._sessions.pop(write.key, None)
 
     def _put(self, write: store.Put, revision: int, commit: store.Commit) -> None:
