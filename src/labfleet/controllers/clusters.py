@@ -1,10 +1,10 @@
 """Looks at what clusters have and use: nodes, pods of runs, figures, and whether they are known.
 
 One look is one record at most of the cluster, and of a run two: what it has used, and what its pods
-say, where that is new. What a run has used is recorded when a peak has grown by a twentieth, and when a mean, median or 95 % has moved by
-that much and the run was looked at a quarter more often than at the last record: a run writes some
-dozens of times at most, however long it is measured. What cannot be had is unknown, never 0, and
-after a while the cluster is in safe mode.
+say, where that is new. What a run has used is recorded when a peak has grown by a twentieth, and
+when a mean, median or 95 % has moved by that much and the run was looked at a quarter more often
+than at the last record: a run writes some dozens of times at most, however long it is measured.
+What cannot be had is unknown, never 0, and after a while the cluster is in safe mode.
 """
 
 from __future__ import annotations

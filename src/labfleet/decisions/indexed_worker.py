@@ -42,7 +42,8 @@ class IndexedWorker:
 
     __slots__ = (
         "_at", "_begun", "_bookings", "_candidate", "_real", "_rooms", "_score", "_stale",
-        "_sum", "closes_at", "fill", "free", "kind", "last", "later", "number", "order", "sessions", "turn", "whole",
+        "_sum", "closes_at", "fill", "free", "kind", "last", "later", "number", "order",
+        "sessions", "turn", "whole",
     )  # fmt: skip
 
     def __init__(

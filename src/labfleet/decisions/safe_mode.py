@@ -2,8 +2,9 @@
 
 A cluster that names no source of metrics is never in safe mode: it is decided by predictions and
 declared values. One that names a source is, once it has had no new figures for `safeAfterSeconds`,
-or its API server has not answered for so long (upstream 004 on connections that fail). Ages are by our own receipt, never
-by the source's clock: a server with a wrong clock must not be able to keep a cluster out of it.
+or its API server has not answered for so long (upstream 004 on connections that fail). Ages are by
+our own receipt, never by the source's clock: a server with a wrong clock must not be able to keep a
+cluster out of it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Pure. Keeps the minimum, adds one worker when a session waits for capacity that no starting
 worker will bring, and at once as many as promised slots soon need; removes one that has been empty
-for long enough, replaces failed ones, and never exceeds the maximum. A decision is a proposal from a snapshot: the caller must apply it in
-one commit with preconditions on the ledgers that it read (facts/fleet-bugs.md#t16); otherwise a
-session placed meanwhile is lost.
+for long enough, replaces failed ones, and never exceeds the maximum. A decision is a proposal from
+a snapshot: the caller must apply it in one commit with preconditions on the ledgers that it read
+(facts/fleet-bugs.md#t16); otherwise a session placed meanwhile is lost.
 """
 
 from __future__ import annotations
