@@ -289,7 +289,8 @@ def test_a_lowered_maximum_says_whose_promises_are_in_danger() -> None:
             assert "c, d" in fact.message
             told = (await explain(w.services, ADMIN, KINDS["Pool"], "p1", "default")).lines
             assert "4 sessions promised from" in str(told)
-            assert "for 2 workers: 0 up, 0 coming" in str(told)
+            assert "0 of 2 workers up; when 1 of the others will be is not known" in str(told)
+            assert "at risk: c, d" in str(told)
             assert "in danger" in str(told)
             await scaled(w, 2)
             await w.until(lambda: alerts(w) == [], hours=0.1)
