@@ -340,6 +340,10 @@ def test_promises_of_a_deleted_pool_move_or_are_withdrawn() -> None:
             await booked(w, "abc")
             await w.pool("p2", template="pairs", scaling={"maxWorkers": 1})
             assert {each.pool for each in claims(w).values() if each} == {"p1"}
+            with pytest.raises(Refused, match="promised a place to 3 sessions, the last until 20"):
+                await w.delete("Pool", "p1")
+            body = {"spec": {"desired": "Terminated"}}
+            await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
             await w.delete("Pool", "p1")
             await w.until(lambda: claims(w)["c"] is None, hours=0.1)
             assert [each and each.pool for each in claims(w).values()] == ["p2", "p2", None]

@@ -26,7 +26,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calendar": (
         "labfleet calendar",
         "labfleet calendar --pool exam --from 14d --zone Europe/Warsaw",
-        "labfleet calendar --from 2026-12-14T00:00:00Z --to 2026-12-15T00:00:00Z -o wide",
+        "labfleet calendar --to 1d -o wide",
     ),
     "top": (
         "labfleet top",

@@ -13,8 +13,9 @@ from datetime import datetime
 from itertools import groupby
 from operator import add, itemgetter, le, sub
 
-from labfleet.decisions.claims.places import PoolClaims, Row
-from labfleet.resources.amounts import DIMENSIONS, Claim, vector
+from labfleet.decisions.claims.places import PoolClaims
+from labfleet.decisions.claims.steps import NONE, Row
+from labfleet.resources.amounts import Claim, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,10 @@ class _Held:
 
     def move(self, sign: int, entry: Entry) -> None:
         place, row = entry.claim.place, vector(entry.claim.amounts)
-        none: Row = (0,) * len(DIMENSIONS)
         self.places[place] += sign
         self.about[entry.about] += sign
         self.mine += sign * entry.mine
-        held = tuple(map(add if sign > 0 else sub, self.amounts.get(place, none), row))
+        held = tuple(map(add if sign > 0 else sub, self.amounts.get(place, NONE), row))
         self.amounts[place] = held
         if not self.places[place]:
             del self.places[place], self.amounts[place]
