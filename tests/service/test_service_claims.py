@@ -385,3 +385,27 @@ async def test_one_person_is_promised_so_many_hours(world: World):
         await lifecycle.extend(world.services, bob, "two", "default", by=HOUR)
     await world.session("at-once", bob)
     await world.session("four", ADMIN, owner="bob", slot=at(48, length=2))
+
+
+@pytest.mark.asyncio
+async def test_a_larger_type_is_not_promised_while_smaller_workers_are_there(world: World):
+    """After the edit a place is worth what the worker of before has; once that is gone, the new size."""
+    await fleet(world)
+    small = await world.make("Worker", "w1", {"pool": "exam"})
+    template = await world.services.objects.get(KINDS["Template"].type, "metal", "default")
+    size = template.spec.machine.capacity
+    await world.status(small, phase=WorkerPhase.READY, capacity=size)
+    await world.services.fresh()
+    double = msgspec.structs.replace(size, memory_mib=2 * size.memory_mib)
+    body = {"spec": {"machine": {"capacity": {"memoryMib": double.memory_mib}}}}
+    await objects.patch(
+        world.services, ADMIN, KINDS["Template"], "metal", body, namespace="default"
+    )
+    await booked(world, 10)
+    with pytest.raises(Refused, match="is short"):
+        await booked(world, 1, first=10)
+    gone = await world.services.objects.get(KINDS["Worker"].type, "w1", "default")
+    await world.status(gone, phase=WorkerPhase.TERMINATED)
+    await world.services.fresh()
+    await booked(world, 10, first=10)
+    await packs(world, 1)

@@ -197,7 +197,7 @@ class Promises:
             held = self._held(session.namespace, pool.name, whole)
             if held is None or not held.serves(whole):
                 continue
-            place = held.find(whole, without=uid)
+            place = held.find(whole, without=uid, size=held.extent.offered)
             if isinstance(place, int):
                 return claim_of(pool.name, place, whole)
         return kept

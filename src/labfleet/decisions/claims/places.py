@@ -34,13 +34,15 @@ class Extent:
     """How many workers a pool may have, and what an empty one of them has.
 
     `shape` is a worker that is still to be made; `sizes` what workers that are there really have,
-    by name, where that is known.
+    by name, where that is known. `offered` is what of a place may be promised anew while smaller
+    workers of an earlier template are there, which may come to serve any place; None: all of it.
     """
 
     pool: str
     places: int
     shape: placement.WorkerShape
     sizes: Mapping[str, Amounts] = field(default_factory=dict)
+    offered: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

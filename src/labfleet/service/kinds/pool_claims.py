@@ -11,6 +11,7 @@ from datetime import datetime
 
 from labfleet.decisions import placement, stray_labs
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
+from labfleet.decisions.claims.steps import Row
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import in_utc
@@ -172,6 +173,7 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
         return None
     workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
     sizes, known = dict[str, Amounts](), list[tuple[int, ...]]()
+    earlier = list[Row]()
     for each in workers:
         # Stray labs are removed sooner or later, so they take nothing of what is promised.
         size = stray_labs.real(each.status.capacity, each.status.stray_labs)
@@ -179,6 +181,8 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
             sizes[each.name] = size
             if each.spec.machine == template.spec.machine:
                 known.append(vector(size))
+            elif not _going(each):
+                earlier.append(vector(size))
     if known:
         most = map(max, zip(*known, strict=True))
         seen = of_vector(map(min, vector(shape.capacity), most))
@@ -193,7 +197,16 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
     if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
         here = sum(not _going(each) for each in workers)
         places = min(places, max(scaling.min_workers, here))
-    return Extent(pool=pool.name, places=places, shape=shape, sizes=sizes)
+    return Extent(
+        pool=pool.name, places=places, shape=shape, sizes=sizes, offered=_offered(shape, earlier)
+    )
+
+
+def _offered(shape: placement.WorkerShape, earlier: list[Row]) -> Amounts | None:
+    """Return what may be promised of a place while these workers of another machine are there."""
+    full = vector(shape.capacity)
+    least = tuple(map(min, zip(full, *earlier, strict=True)))
+    return None if least == full else of_vector(least)
 
 
 def _going(worker: Worker) -> bool:

@@ -81,7 +81,7 @@ async def of_new(
         if found is None or not found.serves(request):
             continue
         looked.append(pool)
-        place = found.find(request)
+        place = found.find(request, size=found.extent.offered)
         if isinstance(place, int):
             return _taken(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
