@@ -105,20 +105,20 @@ def test_long_text_costs_nothing() -> None:
     ],
 )  # fmt: skip
 def test_t24_gb_is_not_gib(text: str, asked: int, there: int) -> None:
-    """T24: GB counts by thousands, GiB by 1,024; who asks gets no less, who has has no more."""
+    """GB counts by thousands, GiB by 1,024; who asks gets no less (facts/fleet-bugs.md#t24)."""
     assert quantity.parse_memory(text) == asked
     assert quantity.parse_memory(text, supply=True) == there
 
 
 @pytest.mark.parametrize("text", ["-1Gi", "NaN", "inf", "1 000Mi"])
 def test_t24_what_is_no_amount_is_refused(text: str) -> None:
-    """T24: no amount is below zero, and none is no number."""
+    """no amount is below zero, and none is no number."""
     with pytest.raises(ValueError, match="is not"):
         quantity.parse_memory(text)
 
 
 def test_t24_a_share_is_of_the_same_unit() -> None:
-    """T24: 156000Mi of 350Gi are 43.5 %, whatever the two were written in."""
+    """156000Mi of 350Gi are 43.5 %, whatever the two were written in."""
     used, whole = quantity.parse_memory("156000Mi"), quantity.parse_memory("350Gi", supply=True)
     assert f"{100 * used / whole:.1f}" == "43.5"
     assert (quantity.format_memory(used), quantity.format_memory(whole)) == ("156000Mi", "350Gi")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from labfleet.kernel.clock import format_instant, utc_text
 from labfleet.resources.declaration import PageColumn
+from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import calendar
 from labfleet.service.reads.calendar import CalendarSpan, PoolCalendar
@@ -67,9 +68,10 @@ async def page(
         end=given.get("to", ""), limit=words.ROWS,
     )  # fmt: skip
     whole = any(span.sessions is not None for pool in found.pools for span in pool.items)
+    linked = access.may(caller.principal, "read", "Pool")
     return CalendarPage(
         rows=tuple(
-            _row(services, pool, number, span)
+            _row(pool, number, span, services.clock.now(), linked=linked)
             for pool in found.pools
             for number, span in enumerate(pool.items)
         ),
@@ -86,11 +88,12 @@ def _following(pool: PoolCalendar, given: Mapping[str, str]) -> Following:
     return Following(f"More of {pool.pool}", f"{ROOT}?{urlencode(wanted)}")
 
 
-def _row(services: ServiceContext, pool: PoolCalendar, number: int, span: CalendarSpan) -> Row:
-    now = services.clock.now()
+def _row(
+    pool: PoolCalendar, number: int, span: CalendarSpan, now: datetime, *, linked: bool
+) -> Row:
     where = f"/pools/{pool.pool}?{urlencode({'namespace': pool.namespace})}"
     cells = [
-        Cell("link", pool.pool, href=where),
+        Cell("link", pool.pool, href=where) if linked else Cell("text", pool.pool),
         _when(span.start, now),
         _when(span.end, now),
         _UNKNOWN if span.free is None else Cell("text", str(span.free)),
