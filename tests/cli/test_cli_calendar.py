@@ -27,7 +27,7 @@ EXAM = (
 
 
 def test_both_zones_are_shown(run, stub):
-    """What begins at 00:45 in Warsaw is 23:45Z of the day before: both stand there (facts/fleet-bugs.md#t03)."""
+    """00:45 in Warsaw is 23:45Z of the day before: both are shown (facts/fleet-bugs.md#t03)."""
     stub.answers["GET /api/v1/calendar"] = (200, answer(*EXAM))
     told = run("calendar", "--zone", "Europe/Warsaw")
     head, _, exam, after = told.out.splitlines()

@@ -155,7 +155,7 @@ def test_alerts_come_with_their_fix(run, numbers):
 
 
 def test_t24_a_share_is_never_of_another_unit(run, runs):
-    """156000 MiB of a target of 350 GiB are 44 %, shown as GiB beside it (facts/fleet-bugs.md#t24)."""
+    """156000 MiB of 350 GiB are 44 %, shown as GiB beside it (facts/fleet-bugs.md#t24)."""
     _, answer = runs.answers["GET /api/v1/fleet/clusters/usage"]
     first = answer["items"][0]
     first["numbers"] = {**USED, "memory": 156000.0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from browser import Browser, Reader, plain
 from fleet_world import ADMIN
@@ -12,7 +14,10 @@ from labfleet.resources.kinds import KINDS
 from labfleet.service.verbs import objects
 
 EXAM = format_instant(MORNING)[:10]
-DAY = f"/calendar?from={EXAM}T00:00:00Z&to={EXAM}T23:00:00Z"
+DAY = (
+    f"/calendar?from={format_instant(MORNING - timedelta(hours=9))}"
+    f"&to={format_instant(MORNING + timedelta(hours=14))}"
+)
 
 
 @pytest.mark.asyncio
