@@ -190,15 +190,7 @@ async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
     await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1")
     seen = 0
     for role in ("admin", "user"):
-        for path in (
-            "/",
-            "/pools/exam",
-            "/pools",
-            "/sessions/s1",
-            "/regions",
-            "/history",
-            "/calendar",
-        ):
+        for path in "/ /pools/exam /pools /sessions/s1 /regions /history /calendar".split():
             reply = await browser.get(path, role)
             for link in Reader(plain(reply)).all("a"):
                 place, _, anchor = str(link["href"]).partition("#")
