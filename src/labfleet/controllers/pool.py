@@ -8,7 +8,7 @@ worker fails when its ledger row changed since the snapshot, so a session placed
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -20,6 +20,7 @@ from labfleet.controllers.requests import Requests
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.claims import growth, lead
+from labfleet.decisions.claims.places import PoolClaims
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -61,10 +62,14 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a look found that is no decision: how many wait, the lead, when, and why it rests."""
+    """What a look found that is no decision: how many wait, the lead, when, and why it rests.
+
+    `claims` are those within the lead; None while nobody knows what the pool can have.
+    """
 
     waiting: int
     lead: Lead
+    claims: PoolClaims | None
     now: datetime
     paused: str | None
 
@@ -92,7 +97,8 @@ class PoolController:
         if await self._broke(pool, now):
             return Again(1.0)
         told = await self._lead(pool, now)
-        view = self._view(pool, told, now)
+        claims = Claims(self.context.cache, now).of(pool, now, now + lead.early(told))
+        view = self._view(pool, told, claims, now)
         paused = self.context.settings.paused(Ref(Pool, pool.namespace, pool.name))
         decision = pausing.held(
             scaling.decide_pool(view, now),
@@ -106,7 +112,7 @@ class PoolController:
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._danger.move(pool, now)
-        await self._grow(pool, decision, _Seen(len(view.waiting), told, now, paused))
+        await self._grow(pool, decision, _Seen(len(view.waiting), told, claims, now, paused))
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
 
@@ -152,8 +158,12 @@ class PoolController:
         boots = await self._boots.of(pool, template, workers, now)
         return lead.lead(pool.spec.scaling, boots)
 
-    def _view(self, pool: Pool, told: Lead, now: datetime) -> scaling.PoolView:
-        early = timedelta(seconds=told.seconds)
+    def _view(
+        self, pool: Pool, told: Lead, claims: PoolClaims | None, now: datetime
+    ) -> scaling.PoolView:
+        early, promised = lead.early(told), growth.Promised()
+        if claims is not None:
+            promised = growth.promised(claims, now + early)
         template = self.context.cache.find(refs.template_of(pool))
         return scaling.PoolView(
             name=pool.name,
@@ -171,15 +181,9 @@ class PoolController:
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
-            promised=self._promised(pool, early, now),
+            promised=promised,
             lead=early,
         )
-
-    def _promised(self, pool: Pool, early: timedelta, now: datetime) -> growth.Promised:
-        """Return what the pool's claims need of it within its lead time."""
-        until = now + early
-        claims = Claims(self.context.cache, now).of(pool, now, until)
-        return growth.Promised() if claims is None else growth.promised(claims, until)
 
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; those unchanged since the last call come from a cache."""
@@ -214,7 +218,9 @@ class PoolController:
         status = pool_status.with_pause(
             status, seen.paused, now, fleet=self.context.settings.now().automation.paused
         )
-        danger = self._danger.seen(pool, now, paused=seen.paused is not None)
+        danger = self._danger.seen(
+            pool, seen.claims, now + lead.early(seen.lead), paused=seen.paused is not None
+        )
         status = pool_status.with_promises(status, danger.why, danger.many, danger.told, now)
         status = msgspec.structs.replace(status, promised=danger.promised, lead=seen.lead)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)

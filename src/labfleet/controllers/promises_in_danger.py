@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.controllers.context import Context
-from labfleet.decisions.claims import lead
-from labfleet.decisions.claims.arrivals import arrivals, at_risk
+from labfleet.decisions.claims.arrivals import arrivals, at_risk, waiting
 from labfleet.decisions.claims.danger import LATE, Endangered, all_of, asked_of, endangered
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims, claim_of
 from labfleet.kernel import errors
@@ -78,11 +77,18 @@ class DangerLook:
         for key in [each for each in self._days if each[0] == pool]:
             del self._days[key]
 
-    def seen(self, pool: Pool, now: datetime, *, paused: bool = False) -> Danger:
-        """Return which promises of a pool are in danger now; a paused one makes no workers."""
+    def seen(
+        self, pool: Pool, claims: PoolClaims | None, until: datetime, *, paused: bool = False
+    ) -> Danger:
+        """Return which promises of a pool are in danger now; a paused one makes no workers.
+
+        `claims` are those of the workers that are due `until` then.
+        """
+        now = self._context.clock.now() if claims is None else claims.now
         found = self._found(pool, now)
         known = {each.key for each, _ in found}
-        late = [each for each in self._late(pool, now, paused=paused) if each.key not in known]
+        soon = self._late(pool, claims, until, paused=paused)
+        late = [each for each in soon if each.key not in known]
         found = tuple(
             sorted((*found, *((each, PoolReason.BOOTS_LATE) for each in late)), key=_slot)
         )
@@ -133,18 +139,21 @@ class DangerLook:
                     raise
                 return  # Another writer was first; the next look sees what it wrote.
 
-    def _late(self, pool: Pool, now: datetime, *, paused: bool) -> list[Session]:
+    def _late(
+        self, pool: Pool, claims: PoolClaims | None, until: datetime, *, paused: bool
+    ) -> list[Session]:
         """Return the sessions whose workers will be late, of those whose workers are due.
 
         What was asked for at shorter notice than a boot takes is late from the beginning: that is
         said when its head start has begun.
         """
-        cache, until = self._context.cache, now + lead.of(pool)
-        claims = pool_claims.Claims(cache, now).of(pool, now, until)
+        cache = self._context.cache
         if claims is None or _cannot_make(pool, claims.extent) is not None:
             return []
+        if next(waiting(claims, until), None) is None:
+            return []
         workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
-        fleet = pool_arrivals.fleet(pool, workers, now, paused=paused)
+        fleet = pool_arrivals.fleet(pool, workers, claims.now, paused=paused)
         found = arrivals(claims, until, fleet)
         late = (cache.of_uid(Session, each.uid) for each in at_risk(claims, until, found))
         return [each for each in late if each is not None and _in_time(each, fleet.boot)]

@@ -103,6 +103,11 @@ def of(pool: Pool) -> timedelta:
     )
 
 
+def early(told: Lead) -> timedelta:
+    """Return how early workers are made by a lead."""
+    return timedelta(seconds=told.seconds)
+
+
 def boot_of(pool: Pool) -> timedelta:
     """Return how long a boot of a pool takes at most, as far as is known; else the default."""
     told = pool.status.lead
