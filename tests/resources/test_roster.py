@@ -147,10 +147,12 @@ def test_what_is_no_roster_is_refused(data: bytes, where: str, told: str) -> Non
 @given(st.binary(max_size=200))
 def test_no_file_is_a_surprise(data: bytes) -> None:
     """Any bytes give a roster within its limits, or named mistakes."""
+    told: tuple[tuple[str, str], ...] = ()
+    seats: tuple[Seat, ...] = ()
     try:
-        found = roster.read(b"name;seat\n" + data)
-    except errors.Invalid as wrong:
-        assert wrong.problems
-        return
-    assert 0 < len(found.seats) <= SEATS_LIMIT
-    assert all(each.person or each.name for each in found.seats)
+        seats = roster.read(b"name;seat\n" + data).seats
+    except errors.Invalid as error:
+        told = error.problems
+    assert bool(seats) is not bool(told)
+    assert len(seats) <= SEATS_LIMIT
+    assert all(each.person or each.name for each in seats)

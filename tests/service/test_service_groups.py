@@ -132,7 +132,10 @@ async def test_a_booking_is_one_commit(world: World):
 
 @pytest.mark.asyncio
 async def test_the_same_request_books_once(world: World):
-    """Of twenty equal requests with one key one books, and all get its answer (T31)."""
+    """Of twenty equal requests with one key one books, and all get its answer.
+
+    facts/fleet-bugs.md#t31
+    """
     await fleet(world)
     body = {"metadata": {"name": "exam"},
             "spec": {"definition": "two", "slot": slot(), "size": 3}}  # fmt: skip
@@ -151,7 +154,10 @@ async def test_the_same_request_books_once(world: World):
 
 @pytest.mark.asyncio
 async def test_a_quota_holds_against_parallel_bookings(world: World):
-    """Twenty groups of three at once, with room for ten sessions: three are booked (T21)."""
+    """Twenty groups of three at once, with room for ten sessions: three are booked.
+
+    facts/fleet-bugs.md#t21
+    """
     await fleet(world, 9)
     await world.make("Settings", "fleet", {"limits": {"openSessions": 10}})
     await world.services.fresh()
@@ -177,7 +183,10 @@ NAMES = ("_x", "-x", "é", "e\u0301", "李雷", "a" * 64, "ADMIN", "admin", "a-b
 
 @pytest.mark.asyncio
 async def test_any_name_of_a_seat_or_person_is_one_session(world: World):
-    """Names that a slug would fold together stay apart, each for its own person (T26)."""
+    """Names that a slug would fold together stay apart, each for its own person.
+
+    facts/fleet-bugs.md#t26
+    """
     await fleet(world)
     made = await book(world, seats=[{"name": each, "person": each} for each in NAMES])
     found = await seats(world)
