@@ -47,13 +47,17 @@ SPECS: dict[str, dict[str, Any]] = {
     "Pool": {"template": "metal", "track": "exam", "scaling": {"minWorkers": 1, "maxWorkers": 4}},
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
+    "Group": {
+        "definition": "two", "size": 3, "seats": [{"person": "kim@example.org", "factor": 1.5}],
+        "slot": {"start": "2026-12-14T08:00:00Z", "end": "2026-12-14T10:00:00Z"},
+    },
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
     "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
     "Settings": {"thresholds": {"diskPercent": 85}},
 }
 NAMES = {
-    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
+    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1", "Group": "exam-monday",
     "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
@@ -64,6 +68,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Pool": {"spec": {"scaling": {"maxWorkers": 6}}},
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
+    "Group": {"spec": {"slot": {"end": "2026-12-14T10:30:00Z"}}},
     "Cluster": {"spec": {"cpuPercent": 70}},
     "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
