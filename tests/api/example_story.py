@@ -48,7 +48,9 @@ SPECS: dict[str, dict[str, Any]] = {
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
     "Group": {
-        "definition": "two", "size": 3, "seats": [{"person": "kim@example.org", "factor": 1.5}],
+        "definition": "two",
+        "size": 3,
+        "seats": [{"person": "kim@example.org", "factor": 1.5}],
         "slot": {"start": "2026-12-14T08:00:00Z", "end": "2026-12-14T10:00:00Z"},
     },
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},

@@ -13,7 +13,7 @@ from fleet_world import ADMIN, MACHINE, START, World, who
 from labfleet.kernel import errors
 from labfleet.resources.group import Group, GroupSpec, Seat, seats_of
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import Session, SessionPhase, Slot
 from labfleet.service.core.service_context import Caller, Refused
 from labfleet.service.reads import listing
 from labfleet.service.reads.explain import explain
@@ -408,6 +408,39 @@ async def test_a_dry_run_books_nothing_and_says_what_would_be(world: World):
     (same,) = await applying.apply(world.services, ADMIN, [body])
     assert (made.result, same.result) == ("created", "unchanged")
     assert len(await seats(world)) == 10
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", [applying.Mode.DRY_RUN, applying.Mode.APPLY])
+async def test_groups_of_one_request_count_each_other(world: World, mode: applying.Mode):
+    """Two groups of six on a pool of ten places: the second is refused, in the preview as in truth."""
+    await fleet(world)
+    bodies = [
+        {"kind": "Group", "metadata": {"name": name},
+         "spec": {"definition": "two", "slot": slot(), "size": 6}}
+        for name in ("first", "second")
+    ]  # fmt: skip
+    first, second = await applying.apply(world.services, ADMIN, bodies, mode=mode)
+    assert (first.result, second.result) == ("created", "refused")
+    assert second.error is not None
+    assert second.error.message.startswith("4 of 6 seats fit")
+
+
+@pytest.mark.asyncio
+async def test_whoever_sits_there_tries_again_in_the_same_slot_only(world: World):
+    """A failed seat is retried by its person at the booker's charge, never for another time."""
+    await fleet(world)
+    await book(world, caller=TEACHER, size=1, seats=[{"person": "ana"}])
+    await world.status((await seats(world))["001"], phase=SessionPhase.FAILED)
+    await world.services.fresh()
+    later = msgspec.convert(slot(5), Slot)
+    with pytest.raises(errors.Denied) as denied:
+        await retrying.retry(world.services, ANA, "exam-001", "default", slot=later)
+    assert denied.value.reason == "SeatOfGroup"
+    again = await retrying.retry(world.services, ANA, "exam-001", "default")
+    assert (again.spec.owner, again.status.seat.booked_by) == ("ana", "teacher")
+    page = await listing.listed(world.services, TEACHER, KINDS["Session"], listing.Query())
+    assert [each.name for each in page.items] == ["exam-001", "exam-001-2"]
 
 
 def test_seats_without_a_name_get_the_lowest_free_numbers():

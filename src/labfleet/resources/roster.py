@@ -242,7 +242,7 @@ def _row(number: int, cells: Sequence[str], columns: Mapping[str, int], reading:
     for name, text in (
         ("person", person),
         ("email", email.casefold()),
-        ("seat", given.get("seat")),
+        ("seat", given.get("seat", "")),
     ):
         if text and reading.known.setdefault((name, text), number) != number:
             what = (

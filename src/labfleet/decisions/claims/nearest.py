@@ -41,9 +41,10 @@ def nearest(
     *,
     first: datetime,
     last: datetime,
+    fits: Callable[[timedelta], bool] | None = None,
 ) -> Nearest:
     """Return the nearest moves of a request at once, as `looking` finds them."""
-    look = looking(pools, request, first=first, last=last)
+    look = looking(pools, request, first=first, last=last, fits=fits)
     while True:
         try:
             next(look)

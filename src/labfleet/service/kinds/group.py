@@ -6,6 +6,7 @@ booker whoever sits there; their own rules stay those of sessions.
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime
 
 import msgspec
@@ -22,6 +23,7 @@ from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.core.shared_reads import SharedReads
 from labfleet.service.kinds import group_claims, group_seats, session_claims, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
@@ -86,6 +88,7 @@ async def update_group(
     moves = before.end != after.end
     if moves and after.end is None:
         raise intake.invalid(("spec.slot.end", "cannot be taken back"))
+    services = dataclasses.replace(services, objects=SharedReads(services.objects))
     beside = await session_claims.together(services)
     found = group_seats.of(services, old)
     changed = _seated(old, new, found)
