@@ -290,6 +290,10 @@ async def test_all_seats_end_later_or_none(world: World):
     assert {each.status.end for each in (await seats(world)).values()} == {end}
     kept = await objects.get(world.services, ADMIN, ROW, "exam", "default")
     assert kept.status.end == end
+    for each in (await seats(world)).values():
+        await world.status(each, phase=SessionPhase.COMPLETED)
+    with pytest.raises(Refused, match="nothing to move"):
+        await change(world, {"slot": {"end": (end + HOUR).isoformat()}})
 
 
 @pytest.mark.asyncio
@@ -332,6 +336,8 @@ async def test_deleting_a_group_cancels_its_open_seats(world: World):
     await objects.delete(world.services, ADMIN, ROW, "exam", "default")
     found = await seats(world)
     assert [found[name].spec.cancel is not None for name in sorted(found)] == [False, True, True]
+    with pytest.raises(errors.Gone):
+        await change(world, {"slot": slot(0, 2)})
     again = await book(world, size=3, slot=slot(5))
     assert again.status.seats[0].session not in {each.name for each in found.values()}
 

@@ -162,6 +162,9 @@ async def _moved(
     before = old.status.end
     if before is None or end == before:
         return []
+    if not found:
+        what = f"no seat of group {old.name!r} may still be used, so there is nothing to move"
+        raise Refused(what, reason="SlotOver")
     now = services.clock.now()
     if end <= max(now, old.status.start or now):
         what = f"must lie ahead (it is {utc_text(now, seconds=True)}); to end all seats delete it"
