@@ -24,7 +24,7 @@ from labfleet.service.core.kind_table import EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.core.shared_reads import SharedReads
-from labfleet.service.kinds import group_claims, group_seats, session_claims, session_rules
+from labfleet.service.kinds import group_claims, group_seats, indices, session_claims, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
@@ -253,4 +253,5 @@ RULES = KindRules(
     shown=group_seats.shown,
     derived=("status.counts",),
     event_types=GroupEvent,
+    indices=(indices.GROUPS_ENDED,),
 )
