@@ -56,6 +56,8 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
         session_rules.few_enough(services, owner, new.namespace, len(seats))
     start, end = session_rules.resolved(spec.slot, definition, services.clock.now())
     made = group_seats.sessions(services, new, seats, definition)
+    if who.role is Role.USER:
+        session_rules.short_enough(services, made)
     some = spec.when_full == "some"
     done = await group_claims.book(services, caller, made, definition, some=some)
     there = {each.status.seat.seat: each.name for each in done.sessions if each.status.seat}

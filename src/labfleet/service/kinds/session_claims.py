@@ -30,7 +30,7 @@ from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, pool_claims
 from labfleet.service.kinds.pool_claims import Claims
 
 DAYS = 7
@@ -65,7 +65,7 @@ class Together:
 async def together(services: ServiceContext) -> Together:
     """Return the beginning of a change of many sessions."""
     revision = await services.fresh()
-    return Together(Claims(services.cache, services.clock.now()), revision)
+    return Together(Claims(services.cache, services.clock.now(), stopped=True), revision)
 
 
 def line(services: ServiceContext, namespace: str) -> str | None:
@@ -100,7 +100,7 @@ async def of_new(
         if found is None or not found.serves(request):
             continue
         looked.append(pool)
-        place = found.find(request)
+        place = found.find(request, size=found.extent.offered)
         if isinstance(place, int):
             return taken_of(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
@@ -215,7 +215,8 @@ async def longer(
 ) -> Taken:
     """Return a session's claim with a later end; Refused (NoCapacity) when others are promised it.
 
-    A session without a claim has none afterwards. What waits for its worker may change its place.
+    A session without a claim has none afterwards. What waits for its worker may change its place;
+    what has one needs no template that can make others.
     """
     claim = old.status.claim
     if claim is None:
@@ -224,9 +225,12 @@ async def longer(
     now = services.clock.now()
     pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
     until = claim.end + span
-    found = None if pool is None else beside.claims.of(pool, claim.start, until)
     if pool is None:
         return Taken()
+    # What waits needs a template that can make its worker; what runs has one.
+    waits = old.status.reservation is None
+    unknown = waits and pool_claims.extent(services.cache, pool) is None
+    found = None if unknown else beside.claims.of(pool, claim.start, until)
     if found is None:
         message = (
             f"nobody knows whether the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is "

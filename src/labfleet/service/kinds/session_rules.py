@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zoneinfo
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,6 +16,7 @@ from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition, DefinitionPin
+from labfleet.resources.meta import Key
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -79,6 +82,8 @@ async def fixed(
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
     new = pinned(new, definition, services.clock.now())
+    if caller.principal.role is Role.USER:
+        short_enough(services, [new])
     taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
         with_status(new, claim=taken.claim),
@@ -118,11 +123,7 @@ def few_enough(services: ServiceContext, owner: str, namespace: str, more: int =
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
-    count += sum(
-        (each.metadata.namespace, booker(each)) == (namespace, owner)
-        and services.cache.at(each.key) is None
-        for each in services.objects.saved(Session)
-    )
+    count += len(_unseen(services, owner, namespace))
     if count + more > most:
         has = f"{owner} has {quantity.count(count, 'open session')} in {namespace}"
         message = (
@@ -135,6 +136,54 @@ def few_enough(services: ServiceContext, owner: str, namespace: str, more: int =
                 "for fewer, or an operator"
             )
         raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
+
+
+def _unseen(services: ServiceContext, owner: str, namespace: str) -> list[Session]:
+    """Return the owner's sessions that this request has made and the cache lacks."""
+    return [
+        each
+        for each in services.objects.saved(Session)
+        if (each.metadata.namespace, booker(each)) == (namespace, owner)
+        and services.cache.at(each.key) is None
+    ]
+
+
+def short_enough(
+    services: ServiceContext,
+    sessions: Sequence[Session],
+    changed: Mapping[Key, Session] = MappingProxyType({}),
+) -> None:
+    """Raise QuotaExceeded when the slots of an owner last longer together than those of one may.
+
+    `sessions` are some of one owner, as they are to be, `changed` others that the same commit
+    changes. Seats count for who booked them. What has no slot holds nothing ahead of time and does
+    not count.
+    """
+    most = services.settings.now().limits.promised_hours
+    owner, namespace = booker(sessions[0]), sessions[0].namespace
+    if most is None or not any(map(_slot, sessions)):
+        return
+    others = [
+        *services.cache.by(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}"),
+        *_unseen(services, owner, namespace),
+    ]
+    mine = {each.metadata.uid for each in sessions}
+    beside = [changed.get(one.key, one) for one in others if one.metadata.uid not in mine]
+    held = sum(map(_slot, (*sessions, *beside)), timedelta())
+    if held > timedelta(hours=most):
+        hours = held.total_seconds() / 3600
+        message = (
+            f"{owner} would have slots of {hours:.1f} hours in {namespace}, more than the {most} that "
+            "one may have (limits.promisedHours); cancel one, ask for a shorter one, or wait until "
+            "one ends"
+        )
+        raise errors.QuotaExceeded(message, reason="TooManyHours", retry_after=60)
+
+
+def _slot(session: Session) -> timedelta:
+    """Return how long a session's slot is; nothing when it has none."""
+    start, end = session.status.start, session.status.end
+    return timedelta() if session.spec.slot.start is None or not (start and end) else end - start
 
 
 async def update_session(
@@ -223,8 +272,11 @@ async def extended(
     definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
         longest(definition, status.start or services.clock.now(), end, "end")
-    changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     beside = beside or await session_claims.together(services)
+    if caller.principal.role is Role.USER:
+        longer_slot = with_status(old, end=in_utc(end))
+        short_enough(services, [longer_slot], beside.changed)
+    changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     taken = await session_claims.longer(services, old, end - before, beside)
     changed = with_status(changed, end=in_utc(end), claim=taken.claim)
     held = status.reservation
