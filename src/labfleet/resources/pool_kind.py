@@ -165,6 +165,7 @@ KIND = Kind(
         "WAITING=status.waitingSessions",
         "PAUSED=spec.paused*",
         "TEMPLATE=spec.template*",
+        "STRATEGY=spec.strategy*",
         "MESSAGE=status.message*",
     ),
     filters=filters("phase=status.phase"),

@@ -184,6 +184,15 @@ _ADVICE = (
         ),
     ),
     _waits(
+        WaitReason.NO_VERSION,
+        "a worker whose CML is of a version that its definition allows (NoMatchingVersion)",
+        (
+            "Give the pool a template whose image has such a version, or make a definition with other "
+            "cmlVersionMin and cmlVersionMax."
+        ),
+        f"Use a definition for the version that workers have, or {_ASK} to add such workers.",
+    ),
+    _waits(
         WaitReason.PORTS_SHORT,
         "free ports on the worker (PortsShort)",
         "Nothing: ports come free as sessions of that worker end. Or ask for fewer in the definition.",

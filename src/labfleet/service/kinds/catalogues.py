@@ -58,12 +58,27 @@ def of_pool(cache: Cache, pool: Pool, template: Template) -> Names | None:
     return None
 
 
+def version_of_pool(cache: Cache, pool: Pool, template: Template) -> str | None:
+    """Return the CML version that the next worker of a pool will have; None when not known."""
+    named = image_of(template)
+    seen = None if named is None else cache.find(image.ref(named))
+    if seen is not None and seen.status.version:
+        return seen.status.version
+    for each in () if named is not None else cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+        if each.spec.machine == template.spec.machine and each.status.cml.version:
+            return each.status.cml.version
+    return None
+
+
 def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
     """Return an empty worker of the pool's template; None when the template can make none."""
     if template is None or not template.spec.enabled:
         return None
     has = of_pool(cache, pool, template)
-    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)
+    version = version_of_pool(cache, pool, template)
+    return placement.shape(
+        f"pool {pool.name}", pool.spec.track, template.spec.machine, has, version
+    )
 
 
 def places(cache: Cache, namespace: str, track: str | None) -> list[Place]:

@@ -72,7 +72,8 @@ async def of_new(
     if slot.start is None or line(services, new.namespace) is None:
         return Taken()
     revision, now = await services.fresh(), services.clock.now()
-    request = asked(new, definition, now)
+    licensed = services.settings.now().scheduling.require_licence
+    request = asked(new, definition, now, licensed=licensed)
     claims = Claims(services.cache, now, services.objects.saved(Session))
     looked, lacks, open_ended = list[Pool](), list[tuple[PoolClaims, Lack | None]](), False
     for pool in claims.pools(new.namespace, request):
@@ -89,7 +90,7 @@ async def of_new(
     if waits or open_ended or not lacks or _served_by_others(services, new.namespace, request):
         return Taken()
     start, end = _in_minutes(new)
-    whole = asked(_moved(new, start, end), definition, start - _HEAD)
+    whole = asked(_moved(new, start, end), definition, start - _HEAD, licensed=licensed)
     last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
     near = await _nearest(claims, looked, whole, now, last)
     grow = _limits(looked) if access.may(caller.principal, "update", "Pool") else ""
