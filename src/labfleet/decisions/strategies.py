@@ -122,7 +122,7 @@ def _packed(load: Load) -> tuple[Key, float]:
     """Return the fuller quarter first, in it what ends last, then the fullest.
 
     What ends soonest is left alone on its workers, which so become empty and can go: measured
-    some 2 % fewer worker-hours than by fullness alone (docs/decisions/0029-strategies.md).
+    some 2 % fewer worker-hours than by fullness alone (docs/decisions/0033-strategies.md).
     """
     score = load.fill + min(0.05, 0.01 * load.sessions)
     key = (int(score * _STEPS) << _END_BITS) + load.last_end
