@@ -73,6 +73,13 @@ _RUNBOOK = runbook(
         "Mend the server, or delete the worker: with the machine the lab is gone too.",
     ),
     (
+        "WorkerAssigned",
+        "",
+        "False: no worker was found for it, or it has left its worker; its decision says why.",
+        _EXPLAIN,
+        "What its phase and its decision's reason say: the explanation names both.",
+    ),
+    (
         "StartTurn",
         "",
         "False: other labs of the worker boot first, or stay there beyond their end (RoomHeld).",

@@ -36,4 +36,4 @@ OFFERED = frozenset({LabType.CML})
 def not_offered(kind: LabType) -> str:
     """Return why no session is made of a definition of this kind."""
     offered = " and ".join(sorted(OFFERED))
-    return f"labs of type {kind} have no worker: this version runs {offered} labs only"
+    return f"labs of type {kind} have no worker: this version runs those of type {offered} only"
