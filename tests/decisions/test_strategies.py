@@ -178,6 +178,5 @@ def test_only_licensed_workers_when_that_is_asked_for() -> None:
     assert (found.chosen, found.reason) == (None, "WorkerNotLicensed")
     shape = WorkerShape(name="p", track="default", capacity=SIZE)
     assert not placement.fits_empty(replace(LAB, licensed=True), shape)
-    refused = placement.never_fits(replace(LAB, licensed=True), [shape], now=NOW)
-    assert refused is not None
-    assert "no worker can carry a licence" in refused.message
+    # A licence may be registered later, so nothing is refused for ever.
+    assert placement.never_fits(replace(LAB, licensed=True), [shape], now=NOW) is None

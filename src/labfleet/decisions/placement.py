@@ -189,14 +189,15 @@ def never_fits(
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
-    `shapes` are empty workers: of the pools' templates, and of the existing workers. Without a
+    `shapes` are empty workers: of the pools' templates, and of the existing workers. Whether they
+    are licensed at all is not asked, since a licence may be registered later. Without a
     shape on the request's track the answer is None: a pool may be added, so the request waits.
     """
     missing: list[tuple[int, float, str, Verdict]] = []
     for shape in shapes:
         if request.track not in {None, shape.track}:
             continue
-        if not licence_serves(request, shape.product, licensed=shape.product is not None):
+        if not serves(shape.product, request.licence_affinity):
             missing.append(_miss(shape.name, ("LicenceMismatch",), ()))
             continue
         found = ledger.shortages(request.amounts, shape.capacity, Amounts())
@@ -209,8 +210,7 @@ def never_fits(
     best = near[0][3]
     what = f"the largest possible worker is {best.name}, short {wording.short(best.shortages)}"
     if not best.shortages:
-        classes = " or ".join(request.licence_affinity)
-        what = f"no worker can carry a licence{f' of class {classes}' if classes else ''}"
+        what = f"no worker can carry a licence of class {' or '.join(request.licence_affinity)}"
     return Decision(
         outcome="refused",
         reason="NeverFits",
