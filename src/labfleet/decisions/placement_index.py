@@ -48,6 +48,8 @@ KINDS = 1_000
 """Kinds of workers that are told apart; with more the index begins again."""
 KEPT = 256
 """Best workers that a row keeps in order; up to twice as many before the rest is cut off."""
+LOG_LIMIT = 10_000
+"""Changes that are kept for rows to read; with more, each row takes in what it has not read."""
 _BEST: Order = ((-1, -math.inf, ""), -math.inf, "", placement.fitting(0.0, ""))
 """An order before that of every worker."""
 
@@ -85,7 +87,7 @@ class _Row:
     counts: How many do not fit, by reason.
     fitting: How many fit.
     best: Orders of the best that fit, sorted: all that are smaller than `beyond`, None for all.
-    dirty: Numbers of the workers to be judged again.
+    dirty: Numbers of the workers to be judged again, beside those in the index's log from `read` on.
     moving: Numbers of those whose verdict depends on the end; `until` is the last end for which
         all of these verdicts hold.
     unread: Whether no worker was judged yet.
@@ -98,6 +100,7 @@ class _Row:
     needs: str
     seen: list[Order | str | None]
     suits: _Suits
+    read: int = 0
     dirty: set[int] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     fitting: int = 0
@@ -154,6 +157,8 @@ class PlacementIndex:
         self._rows: OrderedDict[_Row, Group] = OrderedDict()
         self._groups: dict[Group, list[_Row]] = {}
         self._turns: list[tuple[datetime, int]] = []
+        # Numbers of the workers that changed, in order; each row knows how far it has read.
+        self._log: list[int] = []
         self._now = now
 
     def __len__(self) -> int:
@@ -211,8 +216,7 @@ class PlacementIndex:
             self._drawn.discard(name)
             self._workers[gone.number] = self._gone
             self._free.append(gone.number)
-            for row in self._rows:
-                row.dirty.add(gone.number)
+            self._log.append(gone.number)
 
     def book(self, name: str, reservation: Reservation) -> None:
         """Hold a reservation, for one more session, on a worker that is there."""
@@ -247,7 +251,7 @@ class PlacementIndex:
         if request.end is not None and request.end <= max(request.start, now):
             return (yield from self._scan(request, now, revision))
         row = self._row(request, now)
-        if row.dirty or row.unread:
+        if row.read < len(self._log) or row.dirty or row.unread:
             yield from self._catch_up(row, now)
         if len(row.best) < CANDIDATES and len(row.best) < row.fitting:
             yield from self._refill(row)
@@ -312,7 +316,9 @@ class PlacementIndex:
 
     def _begin_again(self) -> None:
         """Judge everything anew, without a pause: set back clocks and so many kinds are rare."""
-        for kept in (self._rows, self._groups, self._turns, self._kinds, self._facts):
+        for kept in (
+            self._rows, self._groups, self._turns, self._kinds, self._facts, self._log,
+        ):  # fmt: skip
             kept.clear()
         for worker in self._by_name.values():
             worker.refresh(self._now)
@@ -321,9 +327,13 @@ class PlacementIndex:
 
     def _mark(self, worker: IndexedWorker) -> None:
         """Have every row judge a worker again, and the index come back to it in time."""
-        number = worker.number
-        for row in self._rows:
-            row.dirty.add(number)
+        number, log = worker.number, self._log
+        log.append(number)
+        if len(log) > LOG_LIMIT:
+            for row in self._rows:
+                row.dirty.update(log[row.read :])
+                row.read = 0
+            log.clear()
         if worker.turn is not None:
             heapq.heappush(self._turns, (worker.turn, number))
             if len(self._turns) > 4 * len(self._workers) + 64:
@@ -373,11 +383,14 @@ class PlacementIndex:
             needs=placement.needs_words(request),
             seen=[None] * size,
             suits=_Suits(request, self._facts),
+            read=len(self._log),
         )
 
     def _catch_up(self, row: _Row, now: datetime) -> Iterator[None]:
         """Judge the workers that changed."""
         row.told = None
+        row.dirty.update(self._log[row.read :])
+        row.read = len(self._log)
         todo = range(len(row.seen)) if row.unread else list(row.dirty)
         unseen, row.unread, row.dirty = len(todo), False, set()
         seen, suits, workers, wanted = row.seen, row.suits, self._workers, row.wanted

@@ -99,7 +99,7 @@ def shares_of(
 
 def seconds(end: datetime | None) -> int:
     """Return an end in Unix seconds; ENDLESS for none."""
-    return ENDLESS if end is None else (end - _EPOCH) // _SECOND
+    return ENDLESS if end is None else int(end.timestamp())
 
 
 def placed_at(instants: Sequence[datetime]) -> int:
@@ -130,12 +130,9 @@ def _packed(load: Load) -> tuple[Key, float]:
 
 
 def _packed_parts(load: Load, now: datetime) -> Parts:
-    parts = {
-        "filled": round(load.fill, 6), "sessions": min(0.05, round(0.01 * load.sessions, 6))
-    }  # fmt: skip
+    parts = {"filled": load.fill, "sessions": min(0.05, 0.01 * load.sessions)}
     if 0 < load.last_end < ENDLESS:
-        left = load.last_end - (now - _EPOCH) / _SECOND
-        parts["minutesToLastEnd"] = round(left / _MINUTE, 1)
+        parts["minutesToLastEnd"] = (load.last_end - now.timestamp()) // _MINUTE
     return parts
 
 
