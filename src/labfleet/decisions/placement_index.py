@@ -46,7 +46,7 @@ LOOKED_AT = 50
 """Workers that the scan looks at between two pauses."""
 KINDS = 1_000
 """Kinds of workers that are told apart; with more the index begins again."""
-KEPT = 256
+KEPT = 64
 """Best workers that a row keeps in order; up to twice as many before the rest is cut off."""
 LOG_LIMIT = 10_000
 """Changes that are kept for rows to read; with more, each row takes in what it has not read."""
