@@ -71,6 +71,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "RunKind",
         )
     }
+    | {
+        f"/components/schemas/{place}": "a worker is chosen by its pool's strategy, which is told"
+        for place in (
+            "Decision/properties/latencyMs",
+            "Decision/properties/parts",
+            "Decision/properties/strategy",
+            "DefinitionSpec/properties/cmlVersionMax",
+            "DefinitionSpec/properties/cmlVersionMin",
+            "DefinitionSpec/properties/labType",
+            "LabType",
+            "PoolSpec/properties/strategy",
+            "Settings/properties/spec/default/scheduling",
+            "SettingsSpec/properties/scheduling",
+            "Strategy",
+        )
+    }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
     | {
         f"/components/schemas/{place}": "a cluster is looked at: its nodes, its figures, safe mode"

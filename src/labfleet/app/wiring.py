@@ -392,7 +392,7 @@ def _led(system: System, role: str, context: Context) -> list[Role]:
     outside = system.outside
     maker = assembly.Assembly(
         outside.rng, system.services, outside.store, system.watcher,
-        meter=outside.meter, viewer=outside.viewer,
+        meter=outside.meter, viewer=outside.viewer, decided=system.watcher.decided,
     )  # fmt: skip
     if role == "scheduler":
         made = maker.scheduler(context)

@@ -16,9 +16,11 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource
+from labfleet.resources.strategy import LabType
 
 TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+CmlVersion = Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
 
@@ -98,6 +100,10 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
+    lab_type: What the lab is made of; of the others than CML no session is made yet.
+    cml_version_min: First version of CML that it runs under, such as 2.8; null means any.
+    cml_version_max: Last version of CML that it runs under, with all that begin like it; null means
+    any.
     default_duration_minutes: Length of a slot that names no end.
     max_duration_minutes: Greatest length of a slot.
     grace_minutes: How long after the slot's start a session may still begin.
@@ -116,6 +122,9 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     resources: Amounts | None = None
     port_template: tuple[PortRequest, ...] | None = None
     licence_affinity: tuple[Literal["personal", "enterprise", "evaluation"], ...] = ()
+    lab_type: LabType = LabType.CML
+    cml_version_min: CmlVersion | None = None
+    cml_version_max: CmlVersion | None = None
     default_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
     max_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] = 480
     grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
@@ -229,6 +238,9 @@ KIND = Kind(
         "resources",
         "port_template",
         "licence_affinity",
+        "lab_type",
+        "cml_version_min",
+        "cml_version_max",
     ),
     amounts=(("resources", False),),
     conditions=DefinitionCondition,

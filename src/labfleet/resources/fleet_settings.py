@@ -20,6 +20,7 @@ from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
+from labfleet.resources.scheduling import Scheduling
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
@@ -296,6 +297,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     garbage: Garbage = Garbage()
     limits: Limits = Limits()
     admission: Admission = Admission()
+    scheduling: Scheduling = Scheduling()
     access: Access = Access()
     automation: Automation = Automation()
 
@@ -309,6 +311,7 @@ SECTIONS: dict[str, type[Record]] = {
     "garbage": Garbage,
     "limits": Limits,
     "admission": Admission,
+    "scheduling": Scheduling,
     "access": Access,
     "automation": Automation,
 }
@@ -350,6 +353,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     garbage: How what is left behind is found and ended.
     limits: What one person or program may have.
     admission: How long requests and approvals of simulations last.
+    scheduling: By what the worker of a session is chosen.
     access: How much of where a lab is reached callers of role user see.
     automation: Whether every automatic action rests.
     """
@@ -362,6 +366,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     garbage: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     admission: dict[str, Any] = {}
+    scheduling: dict[str, Any] = {}
     access: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 

@@ -14,11 +14,15 @@ class SessionReason(Reason):
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     GIVEN = "Given", "It is its turn."
+    NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
     NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     OBSERVED = "Observed", "The observation is recorded."
+    PLACED = "Placed", "A worker was found for it."
+    REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
 
@@ -29,6 +33,14 @@ R = SessionReason
 class SessionCondition(ConditionType):
     """The facts that are recorded of a session."""
 
+    WORKER_ASSIGNED = (
+        "WorkerAssigned",
+        "A worker was found for it, whose room is held; once it has ended, it had one.",
+        R.NO_PLACE,
+        R.PLACED,
+        R.REFUSED,
+        R.TAKEN_BACK,
+    )
     START_TURN = (
         "StartTurn",
         "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
@@ -73,6 +85,7 @@ class WaitReason(Word):
     )
     NO_CAPACITY = "NoCapacityAvailable", "No worker has enough left for it in its slot."
     NO_TRACK = "NoMatchingTrack", "No worker serves its track."
+    NO_VERSION = "NoMatchingVersion", "No worker has a CML version that its definition allows."
     NO_WORKERS = "NoWorkersAvailable", "There is no worker yet."
     NOT_LICENSED = "WorkerNotLicensed", "No worker has a licence that its lab can run under."
     NOT_READY = "WorkerNotReady", "No worker of its track takes sessions now."
@@ -114,6 +127,7 @@ class PhaseReason(Word):
     NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."
+    NO_TYPE = "NoMatchingType", "No worker runs labs of its definition's type."
     PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
     READY = "Ready", "Its lab is up."
     REFUSED = "Refused", "CML refused its lab."

@@ -73,6 +73,13 @@ _RUNBOOK = runbook(
         "Mend the server, or delete the worker: with the machine the lab is gone too.",
     ),
     (
+        "WorkerAssigned",
+        "",
+        "False: no worker was found for it, or it has left its worker; its decision says why.",
+        _EXPLAIN,
+        "What its phase and its decision's reason say: the explanation names both.",
+    ),
+    (
         "StartTurn",
         "",
         "False: other labs of the worker boot first, or stay there beyond their end (RoomHeld).",
@@ -182,6 +189,15 @@ _ADVICE = (
             "Use a definition whose topology names what workers have, or "
             f"{_ASK} to install what the decision names."
         ),
+    ),
+    _waits(
+        WaitReason.NO_VERSION,
+        "a worker whose CML is of a version that its definition allows (NoMatchingVersion)",
+        (
+            "Give the pool a template whose image has such a version, or make a definition with other "
+            "cmlVersionMin and cmlVersionMax."
+        ),
+        f"Use a definition for the version that workers have, or {_ASK} to add such workers.",
     ),
     _waits(
         WaitReason.PORTS_SHORT,

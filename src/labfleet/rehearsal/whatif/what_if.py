@@ -41,6 +41,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.pool import Scaling
+from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.session import TERMINAL
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -176,10 +177,15 @@ def _turned_away(wish: PlannedSession, message: str, begin: float) -> dict[str, 
 
 
 def settings(fleet: Fleet) -> dict[str, dict[str, Any]]:
-    """Return how each pool of a fleet scales, and its template."""
-    usual = msgspec.to_builtins(Scaling())
+    """Return how each pool of a fleet scales and places, and its template."""
+    usual = {"strategy": str(Scheduling().strategy), **msgspec.to_builtins(Scaling())}
     return {
-        name: {"template": spec.get("template"), **usual, **spec.get("scaling", {})}
+        name: {
+            "template": spec.get("template"),
+            **usual,
+            **({"strategy": str(spec["strategy"])} if spec.get("strategy") else {}),
+            **spec.get("scaling", {}),
+        }
         for kind, name, spec in fleet
         if kind == "Pool"
     }

@@ -10,7 +10,9 @@ import msgspec
 
 from labfleet.decisions.lifecycle.session.decide import ON_DEMAND_PATIENCE
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import quantity
 from labfleet.resources import conditions, refs, runbook
+from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
@@ -186,7 +188,19 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *tries))
+    how = _preferred(status.decision)
+    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *how, *tries))
+
+
+def _preferred(decision: Decision | None) -> tuple[str, ...]:
+    """Return by which strategy a worker was chosen among how many, with the parts of its score."""
+    if decision is None or decision.chosen is None or not decision.strategy:
+        return ()
+    parts = ", ".join(f"{name} {number:g}" for name, number in decision.parts.items())
+    took = "" if decision.latency_ms is None else f" in {decision.latency_ms:g} ms"
+    among = quantity.count(decision.evaluated, "worker")
+    said = f"Chosen by {decision.strategy} among {among}{took}"
+    return (f"{said}: {parts}." if parts else f"{said}.",)
 
 
 def _attempts(session: Session) -> Iterator[str]:
