@@ -73,6 +73,14 @@ def foresee(fleet: Fleet, coverage: float = COVERAGE) -> dict[str, Foreseen]:
     return found
 
 
+def between(
+    name: str, lasting: Lasting, elapsed: float, coverage: float = COVERAGE
+) -> tuple[float, float]:
+    """Return between how many seconds and how many something lasts that has lasted `elapsed`."""
+    drawn = [draw(f"{name} {each}", lasting, elapsed) for each in range(futures(coverage))]
+    return min(drawn), max(drawn)
+
+
 def _nearest(fleet: Fleet) -> tuple[Host, ...]:
     """Return the workers that come or have an end the soonest, in their order."""
     if len(fleet.hosts) <= HOSTS:
