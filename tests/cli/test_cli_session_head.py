@@ -1,4 +1,4 @@
-"""The head of `explain session/X`: like the end of facts/ux.md, section 5, in 80 columns."""
+"""The head of `explain session/X`: where it stands, why, when, what would help, in 80 columns."""
 
 from __future__ import annotations
 

@@ -116,7 +116,10 @@ def test_a_pool_adds_workers_one_after_the_other() -> None:
 
 
 def test_a_small_one_passes_a_large_one_that_cannot_start() -> None:
-    """One that wants more than any worker has is told nothing, and holds up nobody (T20)."""
+    """What wants more than any worker has is told nothing and holds up nobody.
+
+    As in facts/fleet-bugs.md#t20.
+    """
     host = Host(worker=candidate(cpu=4), stays=(stay("a", 3, ends=30, lasts=sure(30)),))
     many = tuple(waiter(f"small{number}", 1) for number in range(20))
     found = foresee(fleet(host, waiters=(waiter("large", 64), *many)))

@@ -1,6 +1,6 @@
 """The head of a session's explanation: where it stands, why, when it starts, what would help.
 
-Lines that fit 80 columns (facts/interface.md#command-line); a longer text goes on below.
+Lines that fit 80 columns; a longer text goes on below.
 """
 
 from __future__ import annotations

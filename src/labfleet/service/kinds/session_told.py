@@ -1,6 +1,6 @@
 """Where a session stands in one line, when it starts, and what would have it start earlier.
 
-The head of its explanation (facts/interface.md#command-line); `session_explained` has the rest.
+The head of its explanation; `session_explained` has the rest.
 """
 
 from __future__ import annotations
