@@ -9,7 +9,7 @@ from counting_cache import CountingCache
 from fleet_world import ADMIN, START, World, who
 from fleet_world import world as opened
 from loop_time import leap
-from waiting_fleet import fleet, looked, past, runs, waits, worker
+from waiting_fleet import fleet, labs, looked, past, runs, waits, worker
 
 from labfleet.interfaces import store as stores
 from labfleet.resources.history import RunKind
@@ -29,6 +29,7 @@ from labfleet.service.reads import explain, listing, predictions
 from labfleet.service.verbs import lifecycle, objects
 
 BOOTS = [15.0, 16, 16, 17, 17, 17, 18, 18, 19, 20, 21, 17]
+LABS = [3.0, 3, 4, 4, 4, 4, 4, 5, 5, 6]
 ENDS = [30.0, 45, 60, 70, 80, 90, 95, 100, 110, 120, 200, 230]
 
 
@@ -52,13 +53,12 @@ async def minutes(world: World, name: str) -> tuple[float, float]:
     )
 
 
-async def learned(world: World, labs: int = 10) -> None:
+async def learned(world: World) -> None:
     """Have it known how long boots, sessions and the starts of labs take."""
     await past(world, RunKind.BOOT, "metal", BOOTS)
     await past(world, RunKind.SESSION, "two", ENDS)
     await worker(world, "w-far", "ACTIVE")
-    for number in range(labs):
-        await runs(world, f"far{number}", "w-far", begun=1, phase=SessionPhase.RUNNING)
+    await labs(world, "w-far", LABS)
 
 
 @pytest.mark.asyncio

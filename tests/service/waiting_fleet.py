@@ -88,6 +88,19 @@ async def runs(world: World, name: str, on: str, *, begun: float, **status: Any)
     return await world.status(made, **{**given, **status})
 
 
+async def labs(world: World, on: str, minutes: list[float]) -> None:
+    """Have labs of `two` come up on a worker, one after the other, in so many minutes each."""
+    session_outlook.kept(world.services)
+    made = await runs(world, "lab-after-lab", on, begun=1)
+    for each in minutes:
+        since = world.clock.now() - timedelta(minutes=each)
+        made = await world.status(
+            made, phase=SessionPhase.INSTANTIATING, phase_since=since, ready_at=None
+        )
+        made = await world.status(made, phase=SessionPhase.READY, ready_at=world.clock.now())
+    await world.services.fresh()
+
+
 async def waits(world: World, name: str, on: str = "w-eu-3", **spec: Any) -> Session:
     """Have a session wait that the scheduler found no room for."""
     made = await world.session(name, **spec)

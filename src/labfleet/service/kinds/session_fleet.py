@@ -7,6 +7,7 @@ the next look. What is read grows with what waits and lives, and never with what
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from labfleet.resources.amounts import vector
 from labfleet.resources.definition import Definition
 from labfleet.resources.history import RunKind
 from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Resource
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
@@ -61,11 +63,16 @@ class Reading:
 
 
 class PastRuns:
-    """How long past runs of a family took, each read once a minute while somebody asks."""
+    """How long past runs of a family took, each read once a minute while somebody asks.
+
+    Of the starts of labs, which no history has, those that this process saw.
+    """
 
     def __init__(self, services: ServiceContext) -> None:
         self._services = services
         self._kept: dict[tuple[RunKind, str, str], tuple[float, list[float]]] = {}
+        self._labs: dict[str, deque[float]] = {}
+        services.cache.on_change(Session, self._changed)
 
     async def lasting(self, kind: RunKind, namespace: str, family: str, most: float) -> Lasting:
         """Return how long a run lasts; raises what the store raises."""
@@ -105,25 +112,29 @@ class PastRuns:
         family = worker.spec.template or status.machine.type or "none"
         return await self.of_boot(family, machine, worker.namespace), begun
 
+    def of_lab(self, definition: Definition) -> Lasting:
+        """Return how long labs of a definition take from their import to their start."""
+        most = float(definition.status.boot_seconds + budget.HEAD_START_SECONDS)
+        return learned(self._labs.get(definition.key.path, ()), most)
+
+    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Note how long a lab took that is up now."""
+        if not isinstance(old, Session) or not isinstance(new, Session):
+            return
+        since, up = old.status.phase_since, new.status.ready_at
+        begun = old.status.phase is SessionPhase.INSTANTIATING
+        if not begun or since is None or up is None or old.status.ready_at is not None:
+            return
+        name = refs.definition_of(new).key.path
+        kept = self._labs.pop(name, None) or deque(maxlen=PAST)
+        kept.append((up - since).total_seconds())
+        self._labs[name] = kept
+        if len(self._labs) > FAMILIES:
+            del self._labs[next(iter(self._labs))]
+
     async def of_boot(self, family: str, machine: Machine, namespace: str) -> Lasting:
         """Return how long a worker boots, by those of its template, which is the family."""
         return await self.lasting(RunKind.BOOT, namespace, family, _limit(machine))
-
-
-def of_lab(services: ServiceContext, definition: Definition) -> Lasting:
-    """Return how long labs of a definition took from their place to their start, of live sessions.
-
-    Of those alone that start as soon as they can: others wait for their slot in between.
-    """
-    past: list[float] = []
-    for looked, each in enumerate(services.cache.each(indices.SESSIONS_USING, definition.key.path)):
-        if looked == 4 * PAST or len(past) == PAST:
-            break
-        begun, placed = each.status.started_at, each.status.scheduled_at
-        if each.spec.slot.start is None and begun is not None and placed is not None:
-            past.append((begun - placed).total_seconds())
-    most = float(definition.status.boot_seconds + budget.HEAD_START_SECONDS)
-    return learned(past, most)
 
 
 def due(services: ServiceContext, namespace: str, now: datetime) -> list[Session]:
@@ -154,7 +165,7 @@ async def read(services: ServiceContext, namespace: str, past: PastRuns, ahead: 
             Waiter(
                 uid=session.metadata.uid,
                 request=asked(session, definition, now),
-                lab=of_lab(services, definition),
+                lab=past.of_lab(definition),
                 lasts=await past.of_session(definition, session),
                 begins=session.spec.slot.start,
             )

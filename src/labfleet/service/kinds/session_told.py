@@ -26,7 +26,7 @@ from labfleet.resources.session_conditions import Holdup, WaitReason
 from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Expected, Explanation, Remedy
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, pool_claims, session_fleet, session_outlook
+from labfleet.service.kinds import indices, pool_claims, session_outlook
 from labfleet.service.kinds.session_holdup import broken, held_up
 
 S = SessionPhase
@@ -187,10 +187,10 @@ async def _booting(
 def _placed(services: ServiceContext, session: Session, definition: Definition) -> Expected:
     """Return when a session starts whose lab is still to come up."""
     status, now, begins = session.status, services.clock.now(), session.spec.slot.start
-    lasting = session_fleet.of_lab(services, definition)
-    since = status.scheduled_at or now
-    if begins is not None:
-        since = max(since, begins - timedelta(seconds=lasting.most))
+    lasting = session_outlook.kept(services).past.of_lab(definition)
+    since = now
+    if status.phase is S.INSTANTIATING:
+        since = status.phase_since or now
     age = max(0.0, (now - since).total_seconds())
     early, late = between(session.metadata.uid, lasting, age)
     at = [since + timedelta(seconds=each) for each in (early, late)]
