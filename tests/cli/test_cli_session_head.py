@@ -81,7 +81,8 @@ def test_a_waiting_session_says_where_why_when_and_what_would_help(told: Told) -
         r"Waiting:   position 1 of 3 in exam-eu \(priority 80\)\n"
         r"Why:       needs 2 CPU / 1 GiB .*; best worker w-eu-3 is short 1\.5 CPU\n"
         r"When:      \d\d:\d\d-\d\d:\d\dZ \(in \d+m to \d+m\); "
-        r"w-eu-5 boots \(LICENSING, 6 of ~17 min\); not known yet: how long its lab takes to start\n"
+        r"w-eu-5 boots \(LICENSING, 6 of ~17 min\); not known yet: how long labs take to be gone, "
+        r"how long its lab takes to start\n"
         r"Earlier:   let definition two ask for 0\.5 CPU instead of 2 CPU: that fits w-eu-3 now",
         text,
     )

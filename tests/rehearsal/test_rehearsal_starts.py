@@ -16,9 +16,10 @@ from labfleet.rehearsal.rules.start_ranges import (
     Told,
     at_once,
 )
+from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.history import Run, RunKind
 from labfleet.resources.meta import Metadata
-from labfleet.resources.session import Session, SessionOutlook, SessionSpec
+from labfleet.resources.session import Session, SessionOutlook, SessionSpec, SessionStatus
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
@@ -47,7 +48,7 @@ def rule(found: list[str], *, excused: bool = False) -> StartRanges:
 def told(judged: StartRanges, held: list[bool]) -> StartRanges:
     """Have one range told at each look, which held or not."""
     for look, each in enumerate(held):
-        judged.told[str(look)] = Told(look, NOW, NOW, each)
+        judged.told[str(look)] = Told(look, "default", NOW, NOW, NOW, each)
     return judged
 
 
@@ -76,7 +77,7 @@ def test_ranges_of_one_look_count_once() -> None:
     found: list[str] = []
     judged = rule(found)
     for number in range(40):
-        judged.told[str(number)] = Told(1, NOW, NOW, held=number % 4 == 0)
+        judged.told[str(number)] = Told(1, "default", NOW, NOW, NOW, held=number % 4 == 0)
     assert judged.shares == [0.25]
     judged.end()
     assert found == []
@@ -116,3 +117,17 @@ def test_the_history_is_what_the_commits_taught() -> None:
     asked = history.newest_runs(kind=RunKind.BOOT, family="a", namespace="default", limit=2)
     assert [each.run.uid for each in at_once(asked)] == ["3", "2"]
     assert at_once(history.history_size()).rows == 4
+
+
+def test_who_is_overtaken_by_a_later_one_is_not_judged() -> None:
+    """A session that was made after the look and placed first: of those that wait nothing is said."""
+    judged = rule([])
+    judged.told["a"] = Told(1, "default", NOW, NOW, NOW)
+    judged.told["b"] = Told(1, "other", NOW, NOW, NOW)
+    held = Reservation(holder="w", amounts=Amounts(), start=NOW)
+    for came, left in ((NOW - timedelta(hours=1), {"a", "b"}), (NOW + timedelta(hours=1), {"b"})):
+        meta = Metadata(name="late", uid="late", creation_timestamp=came)
+        old = Session(metadata=meta, spec=SessionSpec(definition="two"))
+        status = SessionStatus(reservation=held)
+        judged._changed(old, Session(metadata=meta, spec=old.spec, status=status))
+        assert set(judged.told) == left

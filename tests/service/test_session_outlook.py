@@ -316,3 +316,25 @@ async def test_a_session_that_waits_no_more_has_no_outlook(world: World) -> None
     leap(120)
     await session_outlook.kept(world.services).round()
     assert world.services.starts.of("default", made.metadata.uid) is None
+
+
+@pytest.mark.asyncio
+async def test_a_share_that_was_not_achieved_is_not_stated(world: World) -> None:
+    """Once enough ranges were judged and fewer held than were to, readers are told how many did."""
+    await fleet(world, workers=3)
+    await learned(world)
+    await worker(world, "w-eu-5", "LICENSING", minutes=6)
+    starts = world.services.starts
+    now = world.clock.now()
+    told = SessionOutlook(
+        line="p", position=1, waiting=1, earliest=now, latest=now, coverage=0.8, at=now
+    )
+    for number in range(20):
+        starts.put("past", {str(number): (1, told)}, 0.8)
+        starts.over(str(number), now if number % 2 else None)
+    await waits(world, "one")
+    await looked(world)
+    found = await outlook(world, "one")
+    assert found is not None
+    assert found.coverage == 0.5
+    assert found.words.endswith("(50 %)")

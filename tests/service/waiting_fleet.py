@@ -98,6 +98,11 @@ async def labs(world: World, on: str, minutes: list[float]) -> None:
             made, phase=SessionPhase.INSTANTIATING, phase_since=since, ready_at=None
         )
         made = await world.status(made, phase=SessionPhase.READY, ready_at=world.clock.now())
+        made = await world.status(made, phase=SessionPhase.RUNNING)
+        ended = world.clock.now() + timedelta(minutes=1)
+        made = await world.status(made, phase=SessionPhase.STOPPING, phase_since=world.clock.now())
+        made = await world.status(made, phase=SessionPhase.COMPLETED, ended_at=ended)
+    await world.status(made, phase=SessionPhase.RUNNING, ended_at=None)
     await world.services.fresh()
 
 

@@ -307,7 +307,8 @@ class SessionOutlook(Record, frozen=True, kw_only=True):
     waiting: How many wait there.
     earliest: It starts not before this; null when nobody can tell.
     latest: Not after this; null when it does not start in each future that was played.
-    coverage: Share of such ranges that hold the start; null when something is only declared.
+    coverage: Share of such ranges that hold the start, by what was achieved where that is less than
+    was to be; null when something is only declared.
     because: What its start depends on, or why nobody can tell, in a sentence.
     words: Place and range in a few words, such as `2 of 3, 14:35-14:50Z (80 %)`.
     at: When this was worked out.

@@ -159,7 +159,8 @@ class Foreseen:
     start: The range; without a coverage when something that it depends on is only declared.
     cause: What its place most often comes from; None when it gets none in any future.
     suited: Whether a worker that is there, or that may be added, could take it at all.
-    declared: What is only declared of what it depends on: how long `sessions` last, `boots`, `labs`.
+    declared: What is only declared of what it depends on: how long `sessions` last, their `ends`,
+    `boots`, and starts of `labs`.
     """
 
     start: StartRange

@@ -137,6 +137,8 @@ class _Suits:
                 yield "boots"
             if any(each.ends is not None and not each.lasts.spread for each in host.stays):
                 yield "sessions"
+            if host.stays and not self._fleet.clearing.spread:
+                yield "ends"
         for growth in self._fleet.growths:
             if self.growth(waiter, growth) and not growth.boot.spread:
                 yield "boots"

@@ -2,7 +2,7 @@
 
 The product's own look, every few virtual minutes while sessions wait, on a copy of the objects that
 is made of the commits: no process is asked, so nothing of the run changes. What was told first of a
-session is judged by its start. Ranges of one look hang together, so a look counts once, by the
+session is judged by its start, unless somebody who came after the look got a place before it. Ranges of one look hang together, so a look counts once, by the
 share of its ranges that held. A violation is only what cannot be chance: the lower end of a one-sided
 99.9 % binomial interval of the missed share is above CLEARLY times what is stated. Under a fault of
 the run that share is only told: machines that fail and calls that are lost are drawn in no future.
@@ -43,9 +43,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Told:
-    """The first range of a session: at which look, and whether it held once that is known."""
+    """The first range of a session: at which look, and whether it held once that is known.
+
+    at: When it was told.
+    """
 
     look: int
+    namespace: str
+    at: datetime
     earliest: datetime
     latest: datetime
     held: bool | None = None
@@ -185,10 +190,15 @@ class StartRanges:
             self.broken("starts", f"{session.key} is told {found}")
         if early is None or late is None or found.coverage is None:
             return
-        self.told.setdefault(session.metadata.uid, Told(self.looks, early, late))
+        self.told.setdefault(
+            session.metadata.uid,
+            Told(self.looks, session.namespace, self._services.clock.now(), early, late),
+        )
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         session = new or old
+        if isinstance(old, Session) and isinstance(new, Session):
+            self._overtaken(old, new)
         told = None if session is None else self.told.get(session.metadata.uid)
         if told is None or told.held is not None or not isinstance(session, Session):
             return
@@ -197,6 +207,16 @@ class StartRanges:
             told.held = told.earliest <= at <= told.latest
         elif new is None or session.status.phase in TERMINAL or session.spec.cancel is not None:
             del self.told[session.metadata.uid]
+
+    def _overtaken(self, old: Session, new: Session) -> None:
+        """Leave out who is overtaken by one that came after the look: that is drawn in no future."""
+        if old.status.reservation is not None or new.status.reservation is None:
+            return
+        came, uid = new.metadata.creation_timestamp, new.metadata.uid
+        for each, told in list(self.told.items()):
+            open_ = told.held is None and told.namespace == new.namespace and each != uid
+            if open_ and came is not None and came > told.at:
+                del self.told[each]
 
     @property
     def shares(self) -> list[float]:

@@ -14,6 +14,8 @@ from labfleet.resources.session import SessionOutlook
 
 TOLD = 5000
 """Ranges that are kept until their session starts; the first one makes room."""
+SURE = 20
+"""Starts from which on what was achieved is told where it is less than what was stated."""
 COUNTED = 2000
 """Starts after which earlier ones count half in what was achieved."""
 RESOURCE = "start"
@@ -51,10 +53,17 @@ class KnownStarts:
         self.asked.add(namespace)
         return self._found.get(namespace, {}).get(uid)
 
-    def put(self, namespace: str, found: dict[str, tuple[int, SessionOutlook]]) -> bool:
+    def share(self, stated: float) -> float:
+        """Return which share of ranges will hold: the stated one, or the worse one that did."""
+        judged, held = self._judged.get(stated, (0.0, 0.0))
+        return stated if judged < SURE else min(stated, round(held / judged, 2))
+
+    def put(
+        self, namespace: str, found: dict[str, tuple[int, SessionOutlook]], stated: float
+    ) -> bool:
         """Take in what was worked out of a namespace, by uid with the session's revision.
 
-        Return whether it says something else than before of one of them.
+        `stated` is the coverage by which it was, whatever has been achieved. Return whether it says something else than before of one of them.
         """
         for uid in self._found.get(namespace, {}).keys() - found.keys():
             self._sent.pop(uid, None)
@@ -68,7 +77,7 @@ class KnownStarts:
                 self.end += 1
                 self._sent[uid] = self.end, said
                 changed = True
-            self._tell(uid, outlook)
+            self._tell(uid, outlook, stated)
         if not found:
             del self._found[namespace]
         return changed
@@ -77,11 +86,11 @@ class KnownStarts:
         """Return the uids of which something else is said than when `end` was this number."""
         return [uid for uid, (at, _) in self._sent.items() if at > number]
 
-    def _tell(self, uid: str, outlook: SessionOutlook) -> None:
-        early, late, coverage = outlook.earliest, outlook.latest, outlook.coverage
-        if uid in self._told or early is None or late is None or coverage is None:
+    def _tell(self, uid: str, outlook: SessionOutlook, stated: float) -> None:
+        early, late = outlook.earliest, outlook.latest
+        if uid in self._told or early is None or late is None or outlook.coverage is None:
             return
-        self._told[uid] = ToldRange(early, late, coverage)
+        self._told[uid] = ToldRange(early, late, stated)
         if len(self._told) > TOLD:
             del self._told[next(iter(self._told))]
 

@@ -40,7 +40,6 @@ FAMILIES = 200
 """Families of which these are kept; the first one makes room."""
 KEPT_SECONDS = 60.0
 """Machine seconds for which they are kept."""
-CLEARING = Lasting(most=TEARDOWN.total_seconds())
 _ENDING = frozenset({SessionPhase.COLLECTING, SessionPhase.STOPPING})
 
 
@@ -65,13 +64,15 @@ class Reading:
 class PastRuns:
     """How long past runs of a family took, each read once a minute while somebody asks.
 
-    Of the starts of labs, which no history has, those that this process saw.
+    Of the starts and ends of labs, which no history has, those that this process saw.
     """
 
     def __init__(self, services: ServiceContext) -> None:
         self._services = services
         self._kept: dict[tuple[RunKind, str, str], tuple[float, list[float]]] = {}
         self._labs: dict[str, deque[float]] = {}
+        self._ending: dict[str, datetime] = {}
+        self._ends = deque[float](maxlen=PAST)
         services.cache.on_change(Session, self._changed)
 
     async def lasting(self, kind: RunKind, namespace: str, family: str, most: float) -> Lasting:
@@ -117,10 +118,25 @@ class PastRuns:
         most = float(definition.status.boot_seconds + budget.HEAD_START_SECONDS)
         return learned(self._labs.get(definition.key.path, ()), most)
 
+    def of_clearing(self) -> Lasting:
+        """Return how long a lab holds its room once its session has ended."""
+        return learned(self._ends, TEARDOWN.total_seconds())
+
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
-        """Note how long a lab took that is up now."""
+        """Note how long a lab took that is up now, or that has gone."""
         if not isinstance(old, Session) or not isinstance(new, Session):
+            self._ending.pop("" if old is None else old.metadata.uid, None)
             return
+        self._up(old, new)
+        uid, status = new.metadata.uid, new.status
+        if status.phase in _ENDING and old.status.phase is SessionPhase.RUNNING:
+            self._ending[uid] = status.phase_since or self._services.clock.now()
+        elif status.phase not in _ENDING and uid in self._ending:
+            since = self._ending.pop(uid)
+            if status.ended_at is not None:
+                self._ends.append((status.ended_at - since).total_seconds())
+
+    def _up(self, old: Session, new: Session) -> None:
         since, up = old.status.phase_since, new.status.ready_at
         begun = old.status.phase is SessionPhase.INSTANTIATING
         if not begun or since is None or up is None or old.status.ready_at is not None:
@@ -173,7 +189,9 @@ async def read(services: ServiceContext, namespace: str, past: PastRuns, ahead: 
     look = _Look(services, namespace, past, now)
     hosts = await look.hosts() if waiters else ()
     growths = await look.growths() if waiters else ()
-    fleet = Fleet(now=now, hosts=hosts, growths=growths, waiters=tuple(waiters), clearing=CLEARING)
+    fleet = Fleet(
+        now=now, hosts=hosts, growths=growths, waiters=tuple(waiters), clearing=past.of_clearing()
+    )
     return Reading(fleet, tuple(waiting), _lines(services, namespace, waiting))
 
 
@@ -270,7 +288,8 @@ class _Look:
         if status.phase in _ENDING or session_phases.end_asked(session):
             since = status.phase_since if status.phase in _ENDING else self._now
             began = since or self._now
-            return Stay(uid=uid, row=row, began=began, lasts=CLEARING, ends=None, until=held.end)
+            lasts = self._past.of_clearing()
+            return Stay(uid=uid, row=row, began=began, lasts=lasts, ends=None, until=held.end)
         definition = self._cache.find(refs.definition_of(session))
         lasts = await self._past.of_session(definition, session)
         ends = status.end or (None if held.end is None else held.end - TEARDOWN)

@@ -23,6 +23,7 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session, SessionOutlook, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.resources.worker import Worker
+from labfleet.service.core.known_starts import KnownStarts
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, session_fleet
 from labfleet.service.kinds.session_fleet import Line, PastRuns, Reading
@@ -115,14 +116,14 @@ class StartOutlooks:
         return await self._services.aside.run(size, lambda: foresee(fleet, COVERAGE))
 
     def _put(self, namespace: str, found: dict[str, tuple[int, SessionOutlook]]) -> None:
-        if self._services.starts.put(namespace, found):
+        if self._services.starts.put(namespace, found, COVERAGE):
             for told in self._listeners:
                 told()
 
     def _outlooks(
         self, reading: Reading, found: dict[str, Foreseen]
     ) -> dict[str, tuple[int, SessionOutlook]]:
-        words = _Words(self._services.cache, reading)
+        words = _Words(self._services.cache, reading, self._services.starts)
         made = {}
         for session in reading.waiting:
             uid = session.metadata.uid
@@ -191,6 +192,7 @@ def _range(early: datetime | None, late: datetime | None, share: float | None) -
 
 _DECLARED = {
     "boots": "how long a worker boots",
+    "ends": "how long labs take to be gone",
     "labs": "how long its lab takes to start",
     "sessions": "how long sessions really last",
 }
@@ -199,8 +201,9 @@ _DECLARED = {
 class _Words:
     """Says what was found at one reading."""
 
-    def __init__(self, cache: Cache, reading: Reading) -> None:
+    def __init__(self, cache: Cache, reading: Reading, known: KnownStarts) -> None:
         self._cache = cache
+        self._known = known
         self._now = reading.fleet.now
         self._hosts = {each.name: each for each in reading.fleet.hosts}
 
@@ -209,7 +212,9 @@ class _Words:
         start = None if found is None else found.start
         early = None if start is None or start.earliest is None else _minute(start.earliest)
         late = None if start is None or start.latest is None else _minute(start.latest, up=True)
-        share = None if start is None else start.coverage
+        share = None
+        if start is not None and start.coverage is not None:
+            share = self._known.share(start.coverage)
         said = [f"ranges are worked out for the first {AHEAD} that wait"]
         if found is not None:
             said = self._because(namespace, found)
