@@ -46,12 +46,12 @@ def give_what_is_promised(patch: Patch) -> None:
 
 def tell_ranges_backwards(patch: Patch) -> None:
     """Tell that what waits starts a day later than at the latest."""
-    before = session_outlook._minute
+    before = session_outlook.minute
 
     def minute(at: datetime, *, up: bool = False) -> datetime:
         return before(at, up=up) + timedelta(days=0 if up else 1)
 
-    patch.setattr(session_outlook, "_minute", minute)
+    patch.setattr(session_outlook, "minute", minute)
 
 
 BREAKS: dict[str, Break] = {

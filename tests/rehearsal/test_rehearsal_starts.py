@@ -99,9 +99,9 @@ def test_what_no_range_may_be_is_a_violation(wrong: dict[str, Any]) -> None:
     session = Session(metadata=Metadata(name="s", uid="s"), spec=SessionSpec(definition="two"))
     good: dict[str, Any] = {"line": "p", "position": 1, "waiting": 2, "at": NOW}
     judged = rule(found)
-    judged._take(session, SessionOutlook(**good))
+    judged.take(session, SessionOutlook(**good))
     assert found == []
-    judged._take(session, SessionOutlook(**{**good, **wrong}))
+    judged.take(session, SessionOutlook(**{**good, **wrong}))
     assert len(found) == 1
 
 
@@ -129,5 +129,5 @@ def test_who_is_overtaken_by_a_later_one_is_not_judged() -> None:
         meta = Metadata(name="late", uid="late", creation_timestamp=came)
         old = Session(metadata=meta, spec=SessionSpec(definition="two"))
         status = SessionStatus(reservation=held)
-        judged._changed(old, Session(metadata=meta, spec=old.spec, status=status))
+        judged.changed(old, Session(metadata=meta, spec=old.spec, status=status))
         assert set(judged.told) == left

@@ -134,7 +134,7 @@ class StartRanges:
             history=self._history,
         )
         self._keeper = session_outlook.kept(self._services)
-        cache.on_change(Session, self._changed)
+        cache.on_change(Session, self.changed)
         self.shared.heard.append(self.committed)
 
     def committed(self, commits: Sequence[store.Commit], outcomes: Sequence[rules.Outcome]) -> None:
@@ -178,9 +178,10 @@ class StartRanges:
                 if session.namespace == namespace:
                     found = self._services.starts.of(namespace, session.metadata.uid)
                     if found is not None:
-                        self._take(session, found)
+                        self.take(session, found)
 
-    def _take(self, session: Session, found: SessionOutlook) -> None:
+    def take(self, session: Session, found: SessionOutlook) -> None:
+        """Judge whether what a session is told can be, and keep the first range."""
         early, late = found.earliest, found.latest
         now = self._services.clock.now() - timedelta(minutes=1)
         wrong = early is not None and early < now
@@ -195,7 +196,8 @@ class StartRanges:
             Told(self.looks, session.namespace, self._services.clock.now(), early, late),
         )
 
-    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+    def changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Judge a range by the start of its session."""
         session = new or old
         if isinstance(old, Session) and isinstance(new, Session):
             self._overtaken(old, new)

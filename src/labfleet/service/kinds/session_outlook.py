@@ -172,7 +172,7 @@ async def of(services: ServiceContext, session: Session) -> SessionOutlook | Non
     return services.starts.of(session.namespace, session.metadata.uid)
 
 
-def _minute(at: datetime, *, up: bool = False) -> datetime:
+def minute(at: datetime, *, up: bool = False) -> datetime:
     """Return the full minute before an instant, or after it: what is told does not flicker."""
     whole = at.replace(second=0, microsecond=0)
     return whole + timedelta(minutes=1) if up and whole != at else whole
@@ -210,8 +210,8 @@ class _Words:
     def outlook(self, namespace: str, line: Line, found: Foreseen | None) -> SessionOutlook:
         """Return where a session stands, and when it starts."""
         start = None if found is None else found.start
-        early = None if start is None or start.earliest is None else _minute(start.earliest)
-        late = None if start is None or start.latest is None else _minute(start.latest, up=True)
+        early = None if start is None or start.earliest is None else minute(start.earliest)
+        late = None if start is None or start.latest is None else minute(start.latest, up=True)
         share = None
         if start is not None and start.coverage is not None:
             share = self._known.share(start.coverage)
