@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
-from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
+from labfleet.decisions.lifecycle.session.decide import ON_DEMAND_PATIENCE
 from labfleet.resources import conditions, refs, runbook
 from labfleet.resources.definition import Definition
 from labfleet.resources.pool_conditions import PoolCondition
@@ -21,6 +22,7 @@ from labfleet.resources.session_conditions import (
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import pool_claims, session_told
+from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.kinds.session_holdup import Held, broken, held_up
 
 _SESSION_WAITS = {
@@ -36,23 +38,31 @@ async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
     held = held_up(services, obj, definition)
-    told = _of_session(obj, definition, services.clock.now(), held, _promised(services, obj))
+    slot = _Ahead(Leads(services.cache).looked_for(obj), _promised(services, obj))
+    told = _of_session(obj, definition, services.clock.now(), held, slot)
     return await session_told.completed(services, obj, definition, told)
 
 
+class _Ahead(NamedTuple):
+    """From when on a worker is looked for (None: at once), and what is promised, as a clause."""
+
+    looked_for: datetime | None
+    promised: str
+
+
 def _unplaced(
-    obj: Session, now: datetime, held: Held | None, promised: str
+    obj: Session, now: datetime, held: Held | None, slot: _Ahead
 ) -> tuple[str, list[str]]:
     """Return the word that says best why a session has no place, and what it waits for."""
     start, decision = obj.status.start, obj.status.decision
     ahead = start is not None and start > now
     if decision is not None and decision.reason == WaitReason.SLOT_AHEAD:
-        ahead = start is not None and start - LOOK_AHEAD > now
+        ahead = slot.looked_for is not None and slot.looked_for > now
         decision = None
-    if start is not None and ahead and decision is None:
-        looked = f"a worker is looked for from {shown(start - LOOK_AHEAD)}"
-        slot = f"its slot, which starts at {shown(start)}; {looked}{promised}"
-        return WaitReason.SLOT_AHEAD, [slot]
+    if start is not None and slot.looked_for is not None and ahead and decision is None:
+        looked = f"a worker is looked for from {shown(slot.looked_for)}"
+        waits_for = f"its slot, which starts at {shown(start)}; {looked}{slot.promised}"
+        return WaitReason.SLOT_AHEAD, [waits_for]
     first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
     if decision is None or decision.outcome != "waiting":
         said = "the scheduler's next look" if obj.status.decision else first.waits if first else ""
@@ -90,13 +100,13 @@ def _of_session(
     definition: Definition | None,
     now: datetime,
     held: Held | None,
-    promised: str,
+    slot: _Ahead,
 ) -> Explanation:
     status = obj.status
     waits: list[str] = []
     reason = ""
     if status.phase is SessionPhase.PENDING:
-        reason, waits = _unplaced(obj, now, held, promised)
+        reason, waits = _unplaced(obj, now, held, slot)
     elif status.phase in _SESSION_WAITS:
         if _unanswered(obj):
             waits.append(f"an answer of CML on {status.worker}")

@@ -16,7 +16,6 @@ from labfleet.decisions import placement
 from labfleet.decisions.claims.asked import TEARDOWN, asked
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
-from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.queueing.durations import Lasting, learned
 from labfleet.decisions.queueing.fleet import Booked, Fleet, Growth, Host, Stay, Waiter
@@ -32,6 +31,7 @@ from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds.pool_leads import Leads
 
 YIELD_EVERY = 20
 PAST = 50
@@ -155,13 +155,13 @@ class PastRuns:
 
 def due(services: ServiceContext, namespace: str, now: datetime) -> list[Session]:
     """Return the sessions for which a worker is looked for now, in the scheduler's order."""
-    found = []
+    found, leads = [], Leads(services.cache)
     for value in services.cache.values(indices.SESSIONS_WAITING):
         if value[0] != namespace:
             continue
         for each in services.cache.by(indices.SESSIONS_WAITING, value):
-            start = each.spec.slot.start
-            ahead = start is not None and start - LOOK_AHEAD > now
+            start, looked_for = each.spec.slot.start, leads.looked_for(each)
+            ahead = looked_for is not None and looked_for > now
             if not ahead and not session_phases.end_asked(each):
                 begin = start or each.metadata.creation_timestamp or now
                 found.append((-each.spec.priority, begin, each.key, each))

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions import placement, wording
-from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.queueing.session_starts import COVERAGE, between
 from labfleet.kernel.clock import utc_text
@@ -27,6 +26,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Expected, Explanation, Remedy
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, pool_claims, session_outlook
+from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.kinds.session_holdup import broken, held_up
 
 S = SessionPhase
@@ -41,7 +41,7 @@ async def completed(
     outlook, expected = None, None
     if session.status.phase is S.PENDING:
         await services.fresh()
-        if _ahead(session, services.clock.now()):
+        if _ahead(services, session):
             expected = await _promised(services, session)
         else:
             outlook = await session_outlook.of(services, session)
@@ -95,9 +95,10 @@ def headline(services: ServiceContext, session: Session, outlook: SessionOutlook
     return f"{str(status.phase).capitalize()}: {status.reason or 'its time is over'}"
 
 
-def _ahead(session: Session, now: datetime) -> bool:
-    start = session.spec.slot.start
-    return start is not None and start - LOOK_AHEAD > now
+def _ahead(services: ServiceContext, session: Session) -> bool:
+    """Tell whether no worker is looked for yet."""
+    looked_for = Leads(services.cache).looked_for(session)
+    return looked_for is not None and looked_for > services.clock.now()
 
 
 def _pending(services: ServiceContext, session: Session, outlook: SessionOutlook | None) -> str:
@@ -113,7 +114,7 @@ def _pending(services: ServiceContext, session: Session, outlook: SessionOutlook
     if outlook is not None:
         place = f"position {outlook.position} of {outlook.waiting} in {outlook.line}"
         return f"Waiting: {place} ({rank})"
-    if not _ahead(session, services.clock.now()):
+    if not _ahead(services, session):
         return f"Waiting: for a worker ({rank})"
     if claim is not None:
         return f"Promised: a place in pool {claim.pool}"
@@ -160,7 +161,8 @@ async def _promised(services: ServiceContext, session: Session) -> Expected | No
     found = pool_claims.Claims(services.cache, now).of(pool, claim.start, claim.end)
     name = None if found is None else found.worker_of(claim.place)
     worker = None if name is None else services.cache.get(Worker, name, session.namespace)
-    because = f"a worker is made ready for it from {utc_text(start - LOOK_AHEAD)}"
+    looked_for = Leads(services.cache).looked_for(session) or now
+    because = f"a worker is made ready for it from {utc_text(looked_for)}"
     by = None
     if worker is not None and worker.status.phase in phases.HOSTING:
         because = f"{worker.name}, which serves its place, is up"
@@ -207,7 +209,7 @@ def _placed(services: ServiceContext, session: Session, definition: Definition) 
 def sooner(services: ServiceContext, session: Session) -> Iterator[Remedy]:
     """Yield what would have a session that waits start earlier."""
     decision = session.status.decision
-    if session.status.phase is not S.PENDING or _ahead(session, services.clock.now()):
+    if session.status.phase is not S.PENDING or _ahead(services, session):
         return
     definition = services.cache.find(refs.definition_of(session))
     if decision is not None and definition is not None:
