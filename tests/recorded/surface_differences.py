@@ -89,6 +89,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
     | {
+        f"/components/schemas/{place}": "when a waiting session starts is worked out and told"
+        for place in (
+            "Expected",
+            *(f"Explanation/properties/{name}" for name in ("earlier", "expected", "headline")),
+            "Session/properties/status/default/outlook",
+            "SessionOutlook",
+            "SessionStatus/properties/outlook",
+        )
+    }
+    | {
         f"/components/schemas/{place}": "a cluster is looked at: its nodes, its figures, safe mode"
         for place in (
             "Cluster/properties/status/default/mode",

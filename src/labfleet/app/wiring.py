@@ -85,7 +85,7 @@ from labfleet.kernel.rng import Rng
 from labfleet.resources.cluster_access import MetricsKind
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, session_outlook
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -312,6 +312,7 @@ def _add_feeds(system: System) -> None:
     system.feeds.append(Role("history", past.run))
     add_history(metrics, past)
     system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
+    system.feeds.append(Role("starts", session_outlook.kept(system.services).run))
 
 
 def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:

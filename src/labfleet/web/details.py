@@ -22,6 +22,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import session_told
 from labfleet.service.reads import explain
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
@@ -53,6 +54,7 @@ class Detail:
     since: Cell | None
     deadline: Cell | None
     advice: str
+    starts: str
     facts: tuple[tuple[str, Cell], ...]
     verdicts: tuple[tuple[Verdict, str], ...]
     ports: tuple[Port, ...]
@@ -98,6 +100,7 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
+        starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))

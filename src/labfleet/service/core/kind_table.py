@@ -40,9 +40,10 @@ class KindRules:
     others that they booked; those in `counted` have one limit together of how many
     they may make. `line` (services, obj) names the lock under which a new object is made after those
     that take from the same. `explain` is a coroutine function (services, obj) that returns an Explanation,
-    `about` a sentence for those that need no more; `warns`
+    `about` a sentence for those that need no more, `sooner` (services, obj) what would help; `warns`
     (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
-    worked out when it is read, at the paths `derived`, and never stored. `pools` tells
+    worked out when it is read, at the paths `derived`, and never stored; `of_others`: of other objects,
+    which must be read as they are now. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `unlogged` event types come in the compatible stream only. `view` (sources, caller) returns the
@@ -63,9 +64,11 @@ class KindRules:
     line: Callable[..., str | None] | None = None
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
+    sooner: Callable[..., Any] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None
     shown: Callable[..., Any] | None = None
     derived: tuple[str, ...] = ()
+    of_others: bool = True
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()

@@ -10,8 +10,10 @@ from labfleet.service.kinds import (
     session_claims,
     session_events,
     session_explained,
+    session_outlook,
     session_retry,
     session_rules,
+    session_told,
     session_view,
 )
 
@@ -41,10 +43,14 @@ RULES = KindRules(
     booked=indices.SESSIONS_BOOKED,
     line=session_claims.line_of,
     explain=session_explained.explain,
+    sooner=session_told.sooner,
     pools=_pauses,
     warns=session_retry.warns,
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
+    shown=session_outlook.shown,
+    derived=("status.outlook",),
+    of_others=False,
     view=session_view.view,
     sight=session_view.sight,
     indices=(
