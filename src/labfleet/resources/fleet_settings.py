@@ -210,11 +210,13 @@ class Limits(Record, frozen=True, kw_only=True):
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.
+    webhooks: Webhooks of one owner, for callers of role user; with 0 they make none.
     """
 
     open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
     writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
     controller_workers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 50
+    webhooks: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2
 
 
 class Admission(Record, frozen=True, kw_only=True):
@@ -250,6 +252,21 @@ class Access(Record, frozen=True, kw_only=True):
     user_sees: Literal["nothing", "ports", "all"] = "ports"
 
 
+class Notices(Record, frozen=True, kw_only=True):
+    """What owners are told of their sessions (docs/how-to/get-told.md).
+
+    pages_url: Where people reach the pages, such as https://fleet.example.org: links of notices and
+    calendars begin with it. Empty means that they are paths without a server.
+    """
+
+    pages_url: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=256, pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*)?$"
+        ),
+    ] = ""
+
+
 class Automation(Record, frozen=True, kw_only=True):
     """The switch that stops every automatic action at once; what people ask for goes on.
 
@@ -276,6 +293,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     limits: Limits = Limits()
     admission: Admission = Admission()
     access: Access = Access()
+    notices: Notices = Notices()
     automation: Automation = Automation()
 
 
@@ -288,6 +306,7 @@ SECTIONS: dict[str, type[Record]] = {
     "limits": Limits,
     "admission": Admission,
     "access": Access,
+    "notices": Notices,
     "automation": Automation,
 }
 
@@ -328,6 +347,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     limits: What one person or program may have.
     admission: How long requests and approvals of simulations last.
     access: How much of where a lab is reached callers of role user see.
+    notices: What owners are told of their sessions.
     automation: Whether every automatic action rests.
     """
 
@@ -339,6 +359,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     limits: dict[str, Any] = {}
     admission: dict[str, Any] = {}
     access: dict[str, Any] = {}
+    notices: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

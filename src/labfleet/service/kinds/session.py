@@ -44,6 +44,7 @@ RULES = KindRules(
     warns=session_retry.warns,
     event_types=session_events.SessionEvent,
     changed=session_events.changed,
+    told=session_events.told,
     view=session_view.view,
     sight=session_view.sight,
     indices=(
