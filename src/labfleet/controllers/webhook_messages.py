@@ -11,7 +11,6 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import msgspec
 
@@ -20,8 +19,8 @@ from labfleet.decisions.deliveries import DeliveryFailure
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import clock, errors
-from labfleet.resources import conditions, kinds
-from labfleet.resources.meta import DEFAULT_NAMESPACE, Resource
+from labfleet.resources import conditions, kinds, page_links
+from labfleet.resources.meta import Resource
 from labfleet.resources.notice import NoticeType
 from labfleet.resources.webhook import Webhook, WebhookReason
 from labfleet.service.core import access, views
@@ -139,7 +138,7 @@ def body_of(context: Context, hook: Webhook, message: Message) -> bytes:
     obj = kinds.decode(event.key.kind, event.doc, event.revision)
     shown: dict[str, Any]
     if isinstance(change.type, NoticeType):
-        shown = {"link": link(context.settings.now().notices.pages_url, obj)}
+        shown = {"link": page_links.link(context.settings.now().notices.pages_url, obj)}
     else:
         shown = {"object": views.of(context, reader(hook), obj)}
     return msgspec.json.encode(
@@ -164,15 +163,6 @@ def body_of(context: Context, hook: Webhook, message: Message) -> bytes:
             },
         }
     )
-
-
-def link(pages_url: str, obj: Resource) -> str:
-    """Return the page of an object, which asks for a sign-in; a path when no server is set."""
-    path = f"/{kinds.KINDS[obj.kind].plural}/{quote(obj.name, safe='')}"
-    asked = f"uid={quote(obj.metadata.uid, safe='')}"
-    if obj.namespace != DEFAULT_NAMESPACE:
-        asked = f"namespace={quote(obj.namespace, safe='')}&{asked}"
-    return f"{pages_url}{path}?{asked}"
 
 
 def _of_error(problem: errors.LabfleetError) -> DeliveryFailure:

@@ -52,11 +52,13 @@ RULES = KindRules(
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,
+        indices.SESSIONS_ENDANGERED,
         indices.SESSIONS_OPEN,
         indices.SESSIONS_PENDING,
         indices.SESSIONS_WAITING,
         indices.SESSIONS_USING,
         indices.SESSIONS_OBSERVED,
         indices.SESSIONS_ENDED,
+        indices.SESSIONS_ENDED_OF,
     ),
 )
