@@ -28,6 +28,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
         for name in names.split()
     }
+    | dict.fromkeys(("/components/schemas/CalendarFeedReply", "/paths/~api~v1~calendar-feed", "/paths/~api~v1~calendar-feed.ics", "/paths/~api~v1~calendar.ics"), "sessions as calendar files, and an address for calendar programs")
+    | {
+        f"/components/schemas/{place}": "owners are told of their sessions, by webhooks of their own"
+        for place in (
+            "Settings/properties/spec/default/notices",
+            "SettingsSpec/properties/notices",
+            "WebhookSpec/properties/owner",
+            "WebhookSpec/properties/previousSecret",
+        )
+    }
     | {
         f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
         for name in ("request_run", "simulation_complete")

@@ -70,7 +70,9 @@ def routes(services: ServiceContext, tokens: Tokens) -> Routes:
 
     @made.get(ADDRESS, "A person's calendar, for calendar programs", public=True,
               reply=str, reply_type="text/calendar", refuses=(errors.Denied,))  # fmt: skip
-    async def get_calendar_feed_file(feed: FeedToken, namespace: Namespace = "default") -> Text:
+    async def get_calendar_feed_file(
+        feed: FeedToken = "", namespace: Namespace = "default"
+    ) -> Text:
         """Return the calendar that the token in the address opens: its owner's own sessions."""
         try:
             who = await tokens.of_feed(feed)
