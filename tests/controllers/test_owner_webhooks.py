@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import random
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from virtual_time import play
 from webhook_cases import KEY, FakeDeliveries, begun, hook, rounds
 from world import World, world
@@ -20,7 +22,7 @@ from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import LabStatus, Session
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller
-from labfleet.service.reads import raised
+from labfleet.service.reads import notices, raised
 from labfleet.service.verbs import lifecycle as verbs
 
 ANN = Caller(Principal("t-ann", Role.USER, "ann"))
@@ -210,3 +212,52 @@ def test_an_extension_is_told_once_with_both_ends() -> None:
             assert sender.posts[1][1]["data"]["before"] == format_instant(end)
 
     play(story)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_kills_and_failures_no_notice_is_lost_and_none_has_two_ids(seed: int) -> None:
+    """What arrives, each id once, is what the log says that the owner was to be told."""
+
+    async def story() -> None:
+        async with world() as w:
+            drawn = random.Random(seed)
+            controller, sender = await begun(w, owner="ann", types=["notice.*"])
+            arrived: list[tuple[str, str, str]] = []
+            made: dict[str, Session] = {}
+            for number in range(6):
+                owner = drawn.choice(["ann", "bob"])
+                made[f"s{number}"] = await up(w, owner, f"s{number}")
+                if drawn.random() < 0.5:
+                    await w.status(made[f"s{number}"], phase="FAILED", message="no power")
+                sender.answers = [drawn.choice([200, 500, 200]) for _ in range(3)]
+                await w.clock.sleep(await rounds(w, controller, 1) + 1)
+                if drawn.random() < 0.6:  # this process dies; another one leads
+                    arrived += _good(sender)
+                    sender = FakeDeliveries()
+                    context = (await w.start(run=())).contexts["scheduler"]
+                    controller = WebhookController(context, sender, w.rng, w.store)
+            sender.answers = []
+            for _ in range(12):
+                await w.clock.sleep(max(1.0, await rounds(w, controller, 1)))
+            arrived += _good(sender)
+            due = [
+                (str(each.notice.type), name)
+                for name, session in made.items()
+                if session.spec.owner == "ann"
+                for each in notices.told(
+                    (await w.store.events_of(session.key, limit=50))[::-1],
+                    uid=session.metadata.uid,
+                )
+            ]
+            assert sorted({(kind, name) for _, kind, name in arrived}) == sorted(due)
+            assert len({each[0] for each in arrived}) == len(due)
+
+    play(story)
+
+
+def _good(sender: FakeDeliveries) -> list[tuple[str, str, str]]:
+    """Return id, type and session of what was posted; what was refused comes again."""
+    return [
+        (said["id"], said["type"], said["data"]["session"]["name"])
+        for _, said, _, _ in sender.posts
+    ]
