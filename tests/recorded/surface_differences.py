@@ -28,7 +28,15 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
         for name in names.split()
     }
-    | dict.fromkeys(("/components/schemas/CalendarFeedReply", "/paths/~api~v1~calendar-feed", "/paths/~api~v1~calendar-feed.ics", "/paths/~api~v1~calendar.ics"), "sessions as calendar files, and an address for calendar programs")
+    | dict.fromkeys(
+        (
+            "/components/schemas/CalendarFeedReply",
+            "/paths/~api~v1~calendar-feed",
+            "/paths/~api~v1~calendar-feed.ics",
+            "/paths/~api~v1~calendar.ics",
+        ),
+        "sessions as calendar files, and an address for calendar programs",
+    )
     | {
         f"/components/schemas/{place}": "owners are told of their sessions, by webhooks of their own"
         for place in (
