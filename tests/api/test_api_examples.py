@@ -11,7 +11,7 @@ from api_caller import Api
 from jsonschema import Draft202012Validator
 
 NO_BODY = {
-    "events", "getCalendar", "getCalendarFeedFile", "metrics", "openapi", "seedEvents",
+    "events", "getCalendarFile", "getCalendarFeedFile", "metrics", "openapi", "seedEvents",
     "statusStream",
 }  # fmt: skip
 """Operations without an example: streams, text, and the document itself."""

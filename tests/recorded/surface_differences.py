@@ -37,6 +37,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "sessions as calendar files, and an address for calendar programs",
     )
+    | dict.fromkeys(
+        (
+            "/components/schemas/NodeObservation/properties/used",
+            "/components/schemas/ResourceObservation/properties/measured",
+            "/components/schemas/ResourceObservation/properties/used",
+            "/components/schemas/Session/properties/status/default/measured",
+            "/components/schemas/Session/properties/status/default/used",
+            "/components/schemas/SessionStatus/properties/measured",
+            "/components/schemas/SessionStatus/properties/used",
+            "/components/schemas/Settings/properties/spec/default/observation",
+            "/components/schemas/SettingsSpec/properties/observation",
+            "/paths/~api~v1~fleet~sessions~usage",
+            "/paths/~api~v1~sessions~{name}~series",
+        ),
+        "what sessions' labs use is measured",
+    )
     | {
         f"/components/schemas/{place}": "owners are told of their sessions, by webhooks of their own"
         for place in (
@@ -313,6 +329,29 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a slot is promised when it is accepted, or waits for room",
     )
+    | {
+        f"/components/schemas/{place}": "how early workers are made is measured"
+        for place in (
+            "Lead",
+            "LeadSource",
+            "Pool/properties/status/default/lead",
+            "Pool/properties/status/default/promised",
+            "PoolSpec/properties/scaling/default/leadSeconds",
+            "PoolStatus/properties/lead",
+            "PoolStatus/properties/promised",
+            "Scaling/properties/leadSeconds",
+        )
+    }
+    | {
+        f"/{place}": "what pools have promised is shown over time"
+        for place in (
+            "components/schemas/Calendar",
+            "components/schemas/CalendarPart",
+            "components/schemas/PoolCalendar",
+            "components/schemas/CalendarSpan",
+            "paths/~api~v1~calendar",
+        )
+    }
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -85,7 +85,9 @@ def marked(session: Session, why: PoolReason | None, now: datetime) -> tuple[Con
         return None
     if known is not None and now - known.last_transition_time < HOLD:
         return None
-    reason = SessionReason.KEPT if why is None else _REASONS[str(why)]
+    reason = (
+        SessionReason.KEPT if why is None else _REASONS.get(str(why), SessionReason.WORKERS_LATE)
+    )
     return conditions.put(
         session.status.conditions,
         SessionCondition.PROMISE_KEPT,
