@@ -30,15 +30,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | dict.fromkeys(
         (
-            "/components/schemas/CalendarFeedReply",
-            "/paths/~api~v1~calendar-feed",
-            "/paths/~api~v1~calendar-feed.ics",
-            "/paths/~api~v1~calendar.ics",
-        ),
-        "sessions as calendar files, and an address for calendar programs",
-    )
-    | dict.fromkeys(
-        (
             "/components/schemas/NodeObservation/properties/used",
             "/components/schemas/ResourceObservation/properties/measured",
             "/components/schemas/ResourceObservation/properties/used",
@@ -53,15 +44,17 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "what sessions' labs use is measured",
     )
-    | {
-        f"/components/schemas/{place}": "owners are told of their sessions, by webhooks of their own"
-        for place in (
-            "Settings/properties/spec/default/notices",
-            "SettingsSpec/properties/notices",
-            "WebhookSpec/properties/owner",
-            "WebhookSpec/properties/previousSecret",
-        )
-    }
+    | dict.fromkeys(
+        (
+            "/components/schemas/CalendarFeedReply",
+            "/components/schemas/Settings/properties/spec/default/notices",
+            "/components/schemas/SettingsSpec/properties/notices",
+            "/components/schemas/WebhookSpec/properties/owner",
+            "/components/schemas/WebhookSpec/properties/previousSecret",
+            *(f"/paths/~api~v1~calendar{each}" for each in ("-feed", "-feed.ics", ".ics")),
+        ),
+        "owners are told of their sessions, by webhooks of their own and in calendars",
+    )
     | {
         f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
         for name in ("request_run", "simulation_complete")

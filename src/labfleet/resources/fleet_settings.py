@@ -20,6 +20,7 @@ from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
+from labfleet.resources.settings_of_people import Access, Notices
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
@@ -256,35 +257,6 @@ class Admission(Record, frozen=True, kw_only=True):
     take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
     longest_wait_seconds: Annotated[int, msgspec.Meta(ge=60, le=31_536_000)] = 604_800
     trust_reports: bool = False
-
-
-class Access(Record, frozen=True, kw_only=True):
-    """How much of `status.access` callers of role user see of their own sessions.
-
-    `ports`, the default, shows the host and each port's URL: what using a lab takes. CML's page and
-    the lab's are left out, because its server is shared by labs of others, its address may be one
-    for operators alone, and an owner has no account there. `all` shows these too, for fleets whose
-    people have accounts on CML; `nothing` tells that there is something, and nothing of it.
-
-    user_sees: How much they see.
-    """
-
-    user_sees: Literal["nothing", "ports", "all"] = "ports"
-
-
-class Notices(Record, frozen=True, kw_only=True):
-    """What owners are told of their sessions (docs/how-to/get-told.md).
-
-    pages_url: Where people reach the pages, such as https://fleet.example.org: links of notices and
-    calendars begin with it. Empty means that they are paths without a server.
-    """
-
-    pages_url: Annotated[
-        str,
-        msgspec.Meta(
-            max_length=256, pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*)?$"
-        ),
-    ] = ""
 
 
 class Automation(Record, frozen=True, kw_only=True):
