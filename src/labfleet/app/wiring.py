@@ -55,6 +55,7 @@ from labfleet.app.server_gauges import (
 from labfleet.app.settings import ROLES, Settings, surroundings
 from labfleet.app.system import SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
+from labfleet.app.webhook_gauges import add_webhook_gauges
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
@@ -277,6 +278,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
+    add_webhook_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
     add_promises(metrics, services)
     add_freshness(metrics, services)

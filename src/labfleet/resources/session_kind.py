@@ -111,6 +111,13 @@ _RUNBOOK = runbook(
         "See the worker.",
     ),
     (
+        "PromiseKept",
+        "",
+        "False: its pool cannot hold what it promised to it, or is late with its worker.",
+        _EXPLAIN,
+        "See the pool: `labfleet explain pool/...`; raise its maximum, or cancel what can wait.",
+    ),
+    (
         "Collected",
         "",
         "False: nothing could be observed before the teardown.",

@@ -51,6 +51,7 @@ RULES = KindRules(
     shown=session_outlook.shown,
     derived=("status.outlook",),
     of_others=False,
+    told=session_events.told,
     view=session_view.view,
     sight=session_view.sight,
     indices=(
@@ -60,11 +61,13 @@ RULES = KindRules(
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,
+        indices.SESSIONS_ENDANGERED,
         indices.SESSIONS_OPEN,
         indices.SESSIONS_PENDING,
         indices.SESSIONS_WAITING,
         indices.SESSIONS_USING,
         indices.SESSIONS_OBSERVED,
         indices.SESSIONS_ENDED,
+        indices.SESSIONS_ENDED_OF,
     ),
 )
