@@ -114,6 +114,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "Strategy",
         )
     }
+    | {
+        f"/{place}": "what a session's lab uses is measured"
+        for place in (
+            "components/schemas/NodeObservation/properties/used",
+            "components/schemas/ResourceObservation/properties/measured",
+            "components/schemas/ResourceObservation/properties/used",
+            "components/schemas/Session/properties/status/default/measured",
+            "components/schemas/Session/properties/status/default/used",
+            "components/schemas/SessionStatus/properties/measured",
+            "components/schemas/SessionStatus/properties/used",
+            "components/schemas/Settings/properties/spec/default/observation",
+            "components/schemas/SettingsSpec/properties/observation",
+            "paths/~api~v1~fleet~sessions~usage",
+            "paths/~api~v1~sessions~{name}~series",
+        )
+    }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
     | {
         f"/components/schemas/{place}": "when a waiting session starts is worked out and told"
