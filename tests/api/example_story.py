@@ -47,16 +47,22 @@ SPECS: dict[str, dict[str, Any]] = {
     "Pool": {"template": "metal", "track": "exam", "scaling": {"minWorkers": 1, "maxWorkers": 4}},
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
+    "Group": {
+        "definition": "two",
+        "size": 3,
+        "seats": [{"person": "kim@example.org", "factor": 1.5}],
+        "slot": {"start": "2026-12-14T08:00:00Z", "end": "2026-12-14T10:00:00Z"},
+    },
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
     "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
     "Settings": {"thresholds": {"diskPercent": 85}},
 }
 NAMES = {
-    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
+    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1", "Group": "exam-monday",
     "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
-UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
+UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare", "Pool": "unused"}
 """Objects that nothing uses at the end of the story."""
 CHANGES: dict[str, dict[str, Any]] = {
     "Template": {"spec": {"description": "bare metal in Ireland, for exams"}},
@@ -64,6 +70,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Pool": {"spec": {"scaling": {"maxWorkers": 6}}},
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
+    "Group": {"spec": {"slot": {"end": "2026-12-14T10:30:00Z"}}},
     "Cluster": {"spec": {"cpuPercent": 70}},
     "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
@@ -352,6 +359,8 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
     await ask.ask("DELETE", f"/api/v1/tokens/{token}")
     await world.definition("old")
+    # Pool exam has promised its places to the group's seats, so it is not the one that goes.
+    await world.make("Pool", "unused", {"template": "metal", "track": "unused"})
     for kind, name in UNUSED.items():
         await ask.ask("DELETE", f"/api/v1/{KINDS[kind].plural}/{name}")
     return ask.found

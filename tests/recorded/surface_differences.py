@@ -282,6 +282,31 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     )
     | dict.fromkeys(
         (
+            *(
+                f"/components/schemas/{name}"
+                for name in (
+                    "BookedSeat",
+                    "Group",
+                    "GroupList",
+                    "GroupSpec",
+                    "GroupStatus",
+                    "Seat",
+                    "SeatCounts",
+                    "SessionSeat",
+                    "Session/properties/status/default/seat",
+                    "SessionStatus/properties/seat",
+                )
+            ),
+            "/paths/~api~v1~sessions/get/parameters",
+            "/paths/~api~v1~groups",
+            "/paths/~api~v1~groups~{name}",
+            "/paths/~api~v1~groups~{name}~events",
+            "/paths/~api~v1~groups~{name}~explain",
+        ),
+        "seats of a class are booked together, by who answers for them",
+    )
+    | dict.fromkeys(
+        (
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",

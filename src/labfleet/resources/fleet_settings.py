@@ -223,9 +223,9 @@ class Limits(Record, frozen=True, kw_only=True):
     """What one person or program may have, so that nobody hurts the others.
 
     open_sessions: Sessions of one owner in one namespace that have not ended, for callers of role
-    user.
+    user; seats of a group count for who booked it.
     promised_hours: Hours of slots of one owner in one namespace that have not ended, together, for
-    callers of role user; null leaves them to open_sessions.
+    callers of role user; seats count as above, and null leaves them to open_sessions.
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.

@@ -325,6 +325,21 @@ class SessionOutlook(Record, frozen=True, kw_only=True):
     at: datetime
 
 
+class SessionSeat(Record, frozen=True, kw_only=True):
+    """Which seat of which group a session is.
+
+    group: Name of the group.
+    uid: Its identity: which one is meant, should the name be given again.
+    seat: Name of the seat.
+    booked_by: Who booked the group, and may see, extend and end the session as its owner does.
+    """
+
+    group: str
+    uid: str
+    seat: str
+    booked_by: str
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -370,6 +385,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_count: How many attempts were made before this one.
     retry_of: The last of them.
     retried_as: The next attempt.
+    seat: The seat of a group that it is; null when it was asked for by itself.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -410,6 +426,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_count: int = 0
     retry_of: SessionLink | None = None
     retried_as: SessionLink | None = None
+    seat: SessionSeat | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):
@@ -418,3 +435,9 @@ class Session(Resource, frozen=True, kw_only=True):
     spec: SessionSpec
     status: SessionStatus = SessionStatus()
     kind: str = "Session"
+
+
+def booker(session: Session) -> str:
+    """Return who has to answer for a session: whoever booked its group, else its owner."""
+    seat = session.status.seat
+    return session.spec.owner if seat is None else seat.booked_by
