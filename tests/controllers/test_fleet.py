@@ -173,6 +173,55 @@ def test_ports_seen_on_a_server_are_not_given_out() -> None:
     play(story)
 
 
+def test_a_number_that_a_stranger_took_too_stays_held_after_its_session() -> None:
+    """A session's own number in somebody else's lab is given to nobody until that lab is gone (T41)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.session()
+            await w.until(w.in_phase("s1", "RUNNING"))
+            theirs = w.hosts.edit("w1", "serial:2000", "serial:5041")
+            await w.until(lambda: w.get_worker().status.foreign_ports == ("tcp/2000", "tcp/5041"))
+            since = [each.since for each in w.get_worker().status.held_ports]
+            await verbs.cancel(w.services, ADMIN, "s1", "default")
+            await w.until(w.in_phase("s1", "CANCELLED"))
+            await w.session("s2")
+            await w.until(w.in_phase("s2", "RUNNING"))
+            assert 2000 not in [port.number for port in w.get_session("s2").status.ports]
+            held = w.get_worker().status.held_ports
+            assert [(each.first, each.lab) for each in held] == [
+                (2000, theirs.id),
+                (5041, theirs.id),
+            ]
+            assert [each.since for each in held] == since
+            w.hosts.remove("w1", theirs.id)
+            await w.until(lambda: w.get_worker().status.held_ports == ())
+            w.check()
+
+    play(story)
+
+
+def test_ports_of_labs_that_were_there_are_known_before_a_worker_takes_sessions() -> None:
+    """What somebody made while a worker was stopped is seen before the first lab is placed there."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.desire("w1", "Stopped")
+            await w.until(w.in_phase("w1", "STOPPED"))
+            theirs = w.hosts.edit("w1", "serial:2000", "serial:2001")
+            await w.session()
+            await w.desire("w1", "Ready")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            mine = {port.number for port in w.get_session().status.ports}
+            assert not mine & {2000, 2001}
+            assert {each.lab for each in w.get_worker().status.held_ports} == {theirs.id}
+            w.check()
+
+    play(story)
+
+
 def test_a_lost_race_for_a_worker_waits_for_the_next_cycle() -> None:
     """A ledger that moved after the snapshot makes the binding fail, and then succeed."""
 

@@ -17,11 +17,10 @@ from typing import Protocol
 from labfleet.resources import port_tags
 from labfleet.resources.amounts import Shortage
 from labfleet.resources.definition import PortRequest
+from labfleet.resources.held_ports import FIRST, LAST
 from labfleet.resources.session import PortAllocation, PortChange
 from labfleet.resources.topology import Topology
 
-FIRST = 2000
-LAST = 7999
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
 _BASE_LIMIT = 80
 

@@ -144,6 +144,8 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Use of memory below which it is taken back.
     disk_percent: Use of a disk from which an alert is raised and no new session is placed.
     disk_eased_percent: Use of a disk below which both are taken back.
+    ports_percent: Share of a worker's ports that cannot be given out from which an alert is raised.
+    ports_eased_percent: Share below which it is taken back.
     licence_days: Days before a licence's end at which an alert is raised and a renewal is asked
     for.
     silent_seconds: How long a server may give no answer before an alert is raised.
@@ -157,13 +159,15 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Percent = 80.0
     disk_percent: Percent = 90.0
     disk_eased_percent: Percent = 85.0
+    ports_percent: Percent = 90.0
+    ports_eased_percent: Percent = 85.0
     licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
     silent_seconds: Seconds = 300
     no_capacity_seconds: Seconds = 600
     stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "disk"):
+        for name in ("cpu", "memory", "disk", "ports"):
             if getattr(self, f"{name}_eased_percent") > getattr(self, f"{name}_percent"):
                 raise ValueError(f"{name}EasedPercent: is greater than {name}Percent")
 
