@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from fleet_cases import HOME
 from scripted_servers import ScriptedHost
 from virtual_time import play
 from world import World, world
@@ -116,9 +117,9 @@ async def f34(w: World) -> None:
 async def f40(w: World) -> None:
     """All nodes booted proves no port: one that does not answer is named, and then waited for."""
     await ready(w)
-    w.hosts.set(patty_first=2010)
+    w.hosts.set(patty_first=HOME + 2)
     await w.session()
-    await w.until(w.told("s1", "r1_serial (tcp 2000)"))
+    await w.until(w.told("s1", f"r1_serial (tcp {HOME})"))
     await w.let_pass(60)
     assert w.phase("s1") == "INSTANTIATING"
     w.hosts.set(patty_first=2000)

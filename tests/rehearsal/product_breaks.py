@@ -40,6 +40,7 @@ from labfleet.engine.controller import Again
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.resources.held_ports import FIRST
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import FINALIZER_MACHINE, WorkerPhase
@@ -106,7 +107,11 @@ def come_too_early(patch: Patch) -> None:
 
 
 def free_ports_early(patch: Patch) -> None:
-    """Give a session's ports back when its teardown begins, not when its lab is gone."""
+    """Give a session's ports back when its teardown begins, not when its lab is gone.
+
+    All labs have one home, so that what is free too early is soon given to another.
+    """
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
@@ -302,7 +307,8 @@ def release_early(patch: Patch) -> None:
 
 
 def forget_ports_early(patch: Patch) -> None:
-    """Give a session's ports back while it runs, and forget that it had any."""
+    """Give a session's ports back while it runs, and forget that it had any; all have one home."""
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
