@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from fleet_cases import HOME
+from msgspec.structs import replace
 from scripted_servers import ScriptedHost
 from virtual_time import play
 from world import World, world

@@ -442,7 +442,10 @@ def test_an_observation_on_demand_changes_no_phase() -> None:
             await w.until(lambda: w.get_session().status.observation_count == 1)
             assert w.phase("s1") == "RUNNING"
             assert w.get_session().status.observe_handled == w.get_session().spec.observe_requested
-            assert w.get_session().status.observed_ports == {"r1_serial": HOME, "r2_serial": HOME + 1}
+            assert w.get_session().status.observed_ports == {
+                "r1_serial": HOME,
+                "r2_serial": HOME + 1,
+            }
             await w.until(w.ended)
             assert w.get_session().status.observation_count == 2
 

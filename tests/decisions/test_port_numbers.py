@@ -161,7 +161,9 @@ def test_where_numbers_begin_decides_nothing_but_which(tcp, udp, held, begin):
     assert not set(mine) & held
     room = range(begin, min(begin + tcp, 2021))
     if not any(("tcp", number) in held for number in room):
-        assert [each for each in mine if each[0] == "tcp"][: len(room)] == [("tcp", n) for n in room]
+        assert [each for each in mine if each[0] == "tcp"][: len(room)] == [
+            ("tcp", n) for n in room
+        ]
 
 
 def test_a_home_is_a_persons_and_a_definitions_own():

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from labfleet.adapters.aws import launches
+from labfleet.controllers import placeable
 from labfleet.controllers.context import Context
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
@@ -325,6 +326,12 @@ def forget_ports_early(patch: Patch) -> None:
     patch.setattr(port_numbers, "claims", lambda nodes: set())
 
 
+def give_out_held_ports(patch: Patch) -> None:
+    """Give out numbers that labs are known to name unasked; all have one home, beside which they are."""
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
+    patch.setattr(placeable, "_foreign", lambda worker: set())
+
+
 def ask_for_a_tenth(patch: Patch) -> None:
     """Reserve a tenth of what a lab's nodes want."""
     before = demand.of
@@ -433,6 +440,7 @@ BREAKS: dict[str, Break] = {
         first=7,
     ),
     "free_ports_early": Break("port", free_ports_early),
+    "give_out_held_ports": Break("port", give_out_held_ports, first=6),
     "forget_labs": Break("lab-finalizer", forget_labs),
     "write_without_fence": Break("fence", write_without_fence),
     "believe_in_the_end": Break("terminated", believe_in_the_end),
