@@ -16,7 +16,7 @@ from scripted_servers import ScriptedHost
 from virtual_time import play
 from world import World, world
 
-from labfleet.controllers.session import observer
+from labfleet.controllers.session import observer, port_watch
 from labfleet.decisions import demand
 from labfleet.decisions.lifecycle.session import budget as session_budget
 from labfleet.decisions.lifecycle.session import decide as lifecycle
@@ -215,7 +215,7 @@ def off40(patch: Patch) -> None:
     async def unseen(_self: Any, _session: Any, _worker: Any, seen: Any) -> Any:
         return replace(seen, ports_open=True)
 
-    patch.setattr(observer.SessionObserver, "_probe", unseen)
+    patch.setattr(port_watch.PortWatch, "coming", unseen)
 
 
 Claim = Callable[[World], Awaitable[None]]

@@ -408,6 +408,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
                 for record in ("WorkerStatus/properties", "Worker/properties/status/default")
                 for name in ("heldPorts", "ports")
             ),
+            "components/schemas/LabStatus/properties/tagsWritten",
             "paths/~api~v1~workers~{name}~ports",
         )
     }

@@ -87,6 +87,10 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Time between two questions to CloudWatch.
     metrics_change_percent: By how much a number must move before the compatible stream tells it.
     instance_checks: Whether EC2's checks of instances are read.
+    port_probe: Whether TCP ports of labs are tried from here: never, until the lab is ready, or
+    always, which is also now and then while it is up.
+    port_probe_seconds: Time between two tries of the ports of a lab that is up.
+    port_probes_per_minute: Connections to one worker in a minute for labs that are up.
     samples_days: Days after its end for which a run's or session's samples are kept.
     """
 
@@ -95,6 +99,9 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     metrics_change_percent: Percent = 5.0
     instance_checks: bool = True
+    port_probe: Literal["off", "start", "always"] = "always"
+    port_probe_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
+    port_probes_per_minute: Annotated[int, msgspec.Meta(ge=1, le=6000)] = 60
     samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
 
 

@@ -14,11 +14,15 @@ class SessionReason(Reason):
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     GIVEN = "Given", "It is its turn."
-    NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
+    NOT_ANSWERING = "NotAnswering", "A port does not answer; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
+    NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
     OBSERVED = "Observed", "The observation is recorded."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    TAGS_ADDED = "TagsAdded", "Nodes of its lab name ports that it was not given."
+    TAGS_MISSING = "TagsMissing", "Nodes of its lab lack tags of its ports; the message names them."
+    TAGS_WRITTEN = "TagsWritten", "What the nodes name was read back, and it is what was given."
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
 
@@ -42,11 +46,19 @@ class SessionCondition(ConditionType):
         R.BOOTED,
         R.BOOTING,
     )
+    PORTS_TAGGED = (
+        "PortsTagged",
+        "The tags of its nodes on the server name the ports that it was given, and no others.",
+        R.TAGS_ADDED,
+        R.TAGS_MISSING,
+        R.TAGS_WRITTEN,
+    )
     PORTS_OPEN = (
         "PortsOpen",
-        "The session's TCP ports answer.",
+        "The session's TCP ports answer from where Labfleet runs.",
         R.ANSWERING,
         R.NOT_ANSWERING,
+        R.NOT_TRIED,
     )
     HOST_REACHABLE = (
         "HostReachable",
