@@ -135,7 +135,8 @@ def test_what_is_remembered_is_of_live_labs_alone() -> None:
         looked(watch, lab(f"s{number}", 2000))
     around.at += timedelta(seconds=1000)
     assert looked(watch, lab("last", 2000)) is True
-    assert len(watch._tried) == 1  # private _tried: nothing else shows it
+    # private _tried: nothing else shows what is remembered
+    assert len(watch._tried) == 1
 
 
 def test_settings_say_whether_ports_are_tried() -> None:
