@@ -203,7 +203,7 @@ def runs_and_sessions() -> Iterator[Step]:
 
 
 async def what_is_used(ask: Recorder, run: str) -> None:
-    """Let a run and its cluster be measured once, and ask what they use."""
+    """Let a run, its cluster and a lab be measured once, and ask what they use."""
     services = ask.api.world.services
     used = {
         "cpu": 1500.0,
@@ -212,7 +212,11 @@ async def what_is_used(ask: Recorder, run: str) -> None:
         "networkOut": 95000.0,
         "pods": 8,
     }
-    named = (("Simulation", run, used), ("Cluster", "default", {**used, "othersCpu": 400.0}))
+    named = (
+        ("Simulation", run, used),
+        ("Cluster", "default", {**used, "othersCpu": 400.0}),
+        ("Session", "s1", {"cpu": 640.0, "memory": 1480.0, "storage": 2900.0}),
+    )
     for kind, name, values in named:
         found = await services.objects.get(KINDS[kind].type, name, "default")
         assert found is not None
@@ -221,7 +225,7 @@ async def what_is_used(ask: Recorder, run: str) -> None:
         owner = series.Owner(kind, found.metadata.uid)
         await services.series.merge_series([stores.SeriesRow(owner, 60, at, packed)])
         plural = KINDS[kind].plural
-        await ask.ask("GET", f"/api/v1/{plural}/{name}/series?since=1h&metric=cpu,pods")
+        await ask.ask("GET", f"/api/v1/{plural}/{name}/series?since=1h&metric=cpu,memory")
         await ask.ask("GET", f"/api/v1/fleet/{plural}/usage")
 
 

@@ -87,8 +87,7 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Time between two questions to CloudWatch.
     metrics_change_percent: By how much a number must move before the compatible stream tells it.
     instance_checks: Whether EC2's checks of instances are read.
-    port_probe: Whether TCP ports of labs are tried from here: never, until the lab is ready, or
-    always, which is also now and then while it is up.
+    port_probe: When TCP ports of labs are tried from here: never, until READY, or while up too.
     port_probe_seconds: Time between two tries of the ports of a lab that is up.
     port_probes_per_minute: Connections to one worker in a minute for labs that are up.
     samples_days: Days after its end for which a run's or session's samples are kept.
@@ -103,6 +102,23 @@ class Monitoring(Record, frozen=True, kw_only=True):
     port_probe_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
     port_probes_per_minute: Annotated[int, msgspec.Meta(ge=1, le=6000)] = 60
     samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
+
+
+class Observation(Record, frozen=True, kw_only=True):
+    """How labs are observed: while they run, at their end, and when somebody asks.
+
+    CML does not say what 100 % of a node's CPU is; `share` reads it as all of its virtual CPUs.
+
+    enabled: Whether labs are observed and measured at all.
+    timeout_seconds: Time for one observation; what it did not see by then is a gap.
+    sample_seconds: Time between two measurements of what a running lab uses.
+    cpu_usage: Whether 100 % of a node's CPU is one core or all of its virtual CPUs.
+    """
+
+    enabled: bool = True
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 30
+    sample_seconds: Annotated[int, msgspec.Meta(ge=20, le=3600)] = 60
+    cpu_usage: Literal["core", "share"] = "core"
 
 
 class Idle(Record, frozen=True, kw_only=True):
@@ -281,6 +297,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
 
     discovery: Discovery = Discovery()
     monitoring: Monitoring = Monitoring()
+    observation: Observation = Observation()
     idle: Idle = Idle()
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
@@ -293,6 +310,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
 SECTIONS: dict[str, type[Record]] = {
     "discovery": Discovery,
     "monitoring": Monitoring,
+    "observation": Observation,
     "idle": Idle,
     "thresholds": Thresholds,
     "garbage": Garbage,
@@ -333,6 +351,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
 
     discovery: Which instances of others become workers.
     monitoring: How often workers are measured.
+    observation: How labs are observed and measured.
     idle: When a worker counts as idle and is stopped.
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
@@ -344,6 +363,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
 
     discovery: dict[str, Any] = {}
     monitoring: dict[str, Any] = {}
+    observation: dict[str, Any] = {}
     idle: dict[str, Any] = {}
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}

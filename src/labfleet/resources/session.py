@@ -12,6 +12,7 @@ from labfleet.resources.amounts import Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, LabUser
+from labfleet.resources.history import Use
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -175,6 +176,7 @@ class NodeObservation(Record, frozen=True, kw_only=True):
     ram_mb: Memory that it really has, in MB as CML counts.
     tags: Tags of the node in the topology.
     interfaces: Interfaces of the node.
+    used: What it has used since its lab was up, by figure, as far as it was measured.
     """
 
     node_id: str
@@ -186,10 +188,13 @@ class NodeObservation(Record, frozen=True, kw_only=True):
     ram_mb: int | None = None
     tags: tuple[str, ...] = ()
     interfaces: tuple[InterfaceObservation, ...] = ()
+    used: dict[str, Use] = {}
 
 
 class ResourceObservation(Record, frozen=True, kw_only=True):
-    """What a lab really used (upstream 000). Unknown is null, with the reason in `gaps`.
+    """What was seen of a lab (upstream 000). Unknown is null, with the reason in `gaps`.
+
+    The totals are what its nodes were given, its allocation; what it used is `used`.
 
     observed_at: When the server was looked at.
     observer: Who looked: a controller or a caller of the compatible route.
@@ -201,6 +206,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
     node_definitions_used: Node definitions that occur, each once.
     observed_ports: Port name to number, as seen on the server.
     simulation_stats: Statistics of the lab as CML sends them.
+    used: What the lab has used since it was up, by figure, as far as it was measured.
+    measured: How often it was measured: once a minute while it ran.
     gaps: What could not be seen, with the reason.
     """
 
@@ -214,6 +221,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
     node_definitions_used: tuple[str, ...] = ()
     observed_ports: dict[str, int] = {}
     simulation_stats: dict[str, Any] | None = None
+    used: dict[str, Use] = {}
+    measured: int = 0
     gaps: tuple[str, ...] = ()
 
 
@@ -312,7 +321,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     effect: The open call to the outside, if there is one.
     decision: The last placement decision with its reasons.
     placements: How often it was placed on a worker.
-    observed_resources: What its lab really used, as last seen.
+    used: What was measured of its lab's use so far, by figure.
+    measured: How often that was measured, once a minute while it runs.
+    observed_resources: Its lab as last seen.
     observed_ports: Port name to number, as last seen; null when never seen.
     port_drift_detected: Whether the ports on the server differ from those given.
     port_changes: How each port that differs does so.
@@ -348,6 +359,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     effect: Effect | None = None
     decision: Decision | None = None
     placements: int = 0
+    used: dict[str, Use] = {}
+    measured: int = 0
     observed_resources: ResourceObservation | None = None
     observed_ports: dict[str, int] | None = None
     port_drift_detected: bool = False

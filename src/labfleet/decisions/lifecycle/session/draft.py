@@ -15,6 +15,7 @@ from labfleet.decisions.lifecycle.session import budget, phases
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition
+from labfleet.resources.history import Use
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -59,9 +60,9 @@ class SessionObservation(msgspec.Struct, frozen=True):
     is surely gone, so every lab on it is. `host_unfit` says why no lab would start there, though
     it serves those that run; "" when it would. `lab` None with `looked` True means that no lab of
     ours is on the server. `active` counts nodes that are queued, started or booted.
-    `ports_open` None means not probed, `ports_untried` that settings want it so. `refused` is CML's final no to an import or start.
-    `definition` is the session's, None when it is gone; `ahead` counts the labs of its worker that
-    start before or beside this one.
+    `ports_open` None means not probed, `ports_untried` that settings want it so. `refused` is CML's
+    final no to an import or start. `definition` is the session's, None when it is gone; `ahead`
+    counts the labs of its worker that start before or beside this one.
     `watched_since` is when this process began to manage sessions: time in which no controller
     ran does not count against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
@@ -69,6 +70,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have,
     `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
+    `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
     host_lost: bool = False
@@ -92,6 +94,8 @@ class SessionObservation(msgspec.Struct, frozen=True):
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
     tags_added: tuple[str, ...] | None = None
+    used: dict[str, Use] | None = None
+    measured: int = 0
     trouble: str = ""
 
 
