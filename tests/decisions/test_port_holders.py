@@ -1,4 +1,7 @@
-"""Who holds a worker's ports: sessions, labs that name them unasked, and since when."""
+"""Who holds a worker's ports: sessions, labs that name them unasked, and since when.
+
+The numbered case is a row of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 
