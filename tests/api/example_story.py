@@ -342,6 +342,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
             ended = {"simulation_id": run, "observed": {"cpuMilli": 1700, "memoryMib": 5200}}
             await ask.ask("POST", "/simulation_complete", ended)
             await ask.ask("GET", "/api/v1/predictions")
+            await ask.ask("GET", "/api/v1/calendar")
             await ask.ask("DELETE", f"/api/v1/simulations/{run}")
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}

@@ -91,7 +91,7 @@ def _fitting(
     for move in moves[:TRIES]:
         yield
         moved = shifted(request, move)
-        if any(isinstance(pool.find(moved), int) for pool in pools):
+        if any(isinstance(pool.find(moved, size=pool.extent.offered), int) for pool in pools):
             return move, None
     return None, moves[TRIES - 1] if len(moves) > TRIES else None
 

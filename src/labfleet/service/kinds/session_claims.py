@@ -81,7 +81,7 @@ async def of_new(
         if found is None or not found.serves(request):
             continue
         looked.append(pool)
-        place = found.find(request)
+        place = found.find(request, size=found.extent.offered)
         if isinstance(place, int):
             return _taken(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
@@ -186,7 +186,8 @@ def _refused(
 async def longer(services: ServiceContext, old: Session, span: timedelta) -> Taken:
     """Return a session's claim with a later end; Refused (NoCapacity) when others are promised it.
 
-    A session without a claim has none afterwards. What waits for its worker may change its place.
+    A session without a claim has none afterwards. What waits for its worker may change its place;
+    what has one needs no template that can make others.
     """
     claim = old.status.claim
     if claim is None:
@@ -194,7 +195,8 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
     revision, now = await services.fresh(), services.clock.now()
     pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
     until = claim.end + span
-    found = None if pool is None else Claims(services.cache, now).of(pool, claim.start, until)
+    claims = Claims(services.cache, now, stopped=old.status.reservation is not None)
+    found = None if pool is None else claims.of(pool, claim.start, until)
     if pool is None:
         return Taken()
     if found is None:

@@ -92,6 +92,8 @@ async def fixed(
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
+    if caller.principal.role is Role.USER:
+        short_enough(services, new, end)
     taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
         with_status(new, claim=taken.claim),
@@ -108,17 +110,62 @@ def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
-    count += sum(
-        (each.metadata.namespace, each.spec.owner) == (namespace, owner)
-        and services.cache.at(each.key) is None
-        for each in services.objects.saved(Session)
-    )
+    count += len(_unseen(services, owner, namespace))
     if count >= most:
         message = (
             f"{owner} has {quantity.count(count, 'open session')} in {namespace}, as many as one may "
             "have (limits.openSessions); cancel one, or wait until one ends"
         )
         raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
+
+
+def _unseen(services: ServiceContext, owner: str, namespace: str) -> list[Session]:
+    """Return the owner's sessions that this request has made and the cache lacks."""
+    return [
+        each
+        for each in services.objects.saved(Session)
+        if (each.metadata.namespace, each.spec.owner) == (namespace, owner)
+        and services.cache.at(each.key) is None
+    ]
+
+
+def short_enough(services: ServiceContext, session: Session, end: datetime) -> None:
+    """Raise QuotaExceeded when the slots of an owner last longer together than those of one may.
+
+    `session` is one of them, to last until `end`. What has no slot holds nothing ahead of time and
+    does not count.
+    """
+    most = services.settings.now().limits.promised_hours
+    start, owner, namespace = session.status.start, session.spec.owner, session.namespace
+    if most is None or start is None or session.spec.slot.start is None:
+        return
+    path = f"{namespace}/{owner}"
+    others = [
+        *services.cache.by(indices.SESSIONS_OF_OWNER, path),
+        *_unseen(services, owner, namespace),
+    ]
+    held = (
+        end
+        - start
+        + sum(
+            (_slot(each) for each in others if each.metadata.uid != session.metadata.uid),
+            timedelta(),
+        )
+    )
+    if held > timedelta(hours=most):
+        hours = held.total_seconds() / 3600
+        message = (
+            f"{owner} would have slots of {hours:.1f} hours in {namespace}, more than the {most} that "
+            "one may have (limits.promisedHours); cancel one, ask for a shorter one, or wait until "
+            "one ends"
+        )
+        raise errors.QuotaExceeded(message, reason="TooManyHours", retry_after=60)
+
+
+def _slot(session: Session) -> timedelta:
+    """Return how long a session's slot is; nothing when it has none."""
+    start, end = session.status.start, session.status.end
+    return timedelta() if session.spec.slot.start is None or not (start and end) else end - start
 
 
 async def update_session(
@@ -166,7 +213,6 @@ async def extended(
     no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is extended like
     the slot, in the commit that checks the worker's ledger row.
     """
-    del caller
     status = old.status
     if status.phase in TERMINAL:
         message = f"session {old.name!r} is over already ({status.phase}) and cannot be extended"
@@ -189,6 +235,8 @@ async def extended(
     definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
         _longest(definition, status.start or services.clock.now(), end, "end")
+    if caller.principal.role is Role.USER:
+        short_enough(services, old, in_utc(end))
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
     taken = await session_claims.longer(services, old, end - before)
     changed = with_status(changed, end=in_utc(end), claim=taken.claim)
