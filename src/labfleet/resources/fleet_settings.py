@@ -489,14 +489,6 @@ def from_text(path: str, text: str) -> Any:
     return plain
 
 
-def unit_of(path: str) -> str:
-    """Return the unit in which a setting counts, `` when it is no amount."""
-    for unit in ("Seconds", "Minutes", "Hours", "Days", "Percent"):
-        if path.endswith(unit):
-            return unit.lower()
-    return ""
-
-
 def value_at(settings: FleetSettings, path: str) -> Any:
     """Return a setting's value as JSON has it."""
     section, field = field_at(path)
