@@ -91,6 +91,7 @@ def licences() -> Iterator[Step]:
     yield "POST", f"{at}/register-licence", {"token": TOKEN, "product": "CML_Enterprise"}
     yield "POST", f"{at}/deregister-licence", {"force": True}
     yield "GET", f"{at}/licence", None
+    yield "GET", f"{at}/ports", None
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}

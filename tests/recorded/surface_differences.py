@@ -514,6 +514,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in ("cluster", "duration_seconds", "owner", "params")
     }
     | {
+        f"/{place}": "who may still hold a worker's ports is told"
+        for place in (
+            *(
+                f"components/schemas/{name}"
+                for name in ("HeldPorts", "PortCounts", "PortUse", "PortsReading", "TakenPort")
+            ),
+            *(
+                f"components/schemas/{record}/{name}"
+                for record in ("WorkerStatus/properties", "Worker/properties/status/default")
+                for name in ("heldPorts", "ports")
+            ),
+            "components/schemas/LabStatus/properties/tagsWritten",
+            "paths/~api~v1~workers~{name}~ports",
+        )
+    }
+    | {
         f"/{place}": "clusters and runs have series too, and a list of what they use now"
         for place in (
             "components/schemas/Series/properties/kind",

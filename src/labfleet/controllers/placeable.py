@@ -14,7 +14,7 @@ from itertools import chain
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
 from labfleet.controllers.preferences import Preferences, changed_workers
-from labfleet.decisions import parking, placement, port_numbers, strategies
+from labfleet.decisions import parking, placement, port_holders, strategies
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.decisions.placement_index import PlacementIndex
@@ -22,6 +22,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel.rng import Rng
 from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
+from labfleet.resources.held_ports import FIRST, LAST
 from labfleet.resources.image import Image
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
@@ -199,14 +200,18 @@ def _lives(worker: Worker) -> bool:
 
 
 def _foreign(worker: Worker) -> Taken:
-    """Return the ports seen on a worker that are no session's."""
+    """Return the ports that labs on a worker name unasked.
+
+    What an earlier release recorded names the numbers alone, until the next look.
+    """
     parts = [each.partition("/") for each in worker.status.foreign_ports]
-    return {(transport, int(number)) for transport, _, number in parts}
+    named = {(transport, int(number)) for transport, _, number in parts}
+    return named | port_holders.numbers(worker.status.held_ports)
 
 
 def _free(taken: Taken) -> int:
-    used = sum(transport == "tcp" for transport, _ in taken)
-    return port_numbers.LAST - port_numbers.FIRST + 1 - used
+    used = sum(transport == "tcp" and FIRST <= number <= LAST for transport, number in taken)
+    return LAST - FIRST + 1 - used
 
 
 def _shape(worker: Worker) -> placement.WorkerShape | None:

@@ -220,7 +220,9 @@ class Scheduler:
                 decision = msgspec.structs.replace(decision, message=told)
             return await self._wait(session, decision, board, choice.claim)
         taken = self._workers.taken[Ref(Worker, session.namespace, decision.chosen).key]
-        ports = port_numbers.allocate(definition.status.ports, taken=taken)
+        whose = f"{session.namespace}/{session.spec.owner}"
+        begin = port_numbers.home(whose, definition.key.path)
+        ports = port_numbers.allocate(definition.status.ports, taken=taken, begin=begin)
         if isinstance(ports, Shortage):
             short = _short_of_ports(decision, ports)
             return await self._wait(session, short, board, session.status.claim)

@@ -89,6 +89,9 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Time between two questions to CloudWatch.
     metrics_change_percent: By how much a number must move before the compatible stream tells it.
     instance_checks: Whether EC2's checks of instances are read.
+    port_probe: When TCP ports of labs are tried from here: never, until READY, or while up too.
+    port_probe_seconds: Time between two tries of the ports of a lab that is up.
+    port_probes_per_minute: Connections to one worker in a minute for labs that are up.
     samples_days: Days after its end for which a run's or session's samples are kept.
     """
 
@@ -97,6 +100,9 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     metrics_change_percent: Percent = 5.0
     instance_checks: bool = True
+    port_probe: Literal["off", "start", "always"] = "always"
+    port_probe_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
+    port_probes_per_minute: Annotated[int, msgspec.Meta(ge=1, le=6000)] = 60
     samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
 
 
@@ -163,6 +169,8 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Use of memory below which it is taken back.
     disk_percent: Use of a disk from which an alert is raised and no new session is placed.
     disk_eased_percent: Use of a disk below which both are taken back.
+    ports_percent: Share of a worker's ports that cannot be given out from which an alert is raised.
+    ports_eased_percent: Share below which it is taken back.
     licence_days: Days before a licence's end at which an alert is raised and a renewal is asked
     for.
     silent_seconds: How long a server may give no answer before an alert is raised.
@@ -176,13 +184,15 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Percent = 80.0
     disk_percent: Percent = 90.0
     disk_eased_percent: Percent = 85.0
+    ports_percent: Percent = 90.0
+    ports_eased_percent: Percent = 85.0
     licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
     silent_seconds: Seconds = 300
     no_capacity_seconds: Seconds = 600
     stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "disk"):
+        for name in ("cpu", "memory", "disk", "ports"):
             if getattr(self, f"{name}_eased_percent") > getattr(self, f"{name}_percent"):
                 raise ValueError(f"{name}EasedPercent: is greater than {name}Percent")
 
@@ -475,14 +485,6 @@ def from_text(path: str, text: str) -> Any:
     if problem_ is not None and problem_.startswith(f"{path}: ") and "greater" not in problem_:
         raise ValueError(problem_)
     return plain
-
-
-def unit_of(path: str) -> str:
-    """Return the unit in which a setting counts, `` when it is no amount."""
-    for unit in ("Seconds", "Minutes", "Hours", "Days", "Percent"):
-        if path.endswith(unit):
-            return unit.lower()
-    return ""
 
 
 def value_at(settings: FleetSettings, path: str) -> Any:

@@ -238,6 +238,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
     waiting: What its start waits for; null when it does not wait.
     progress_at: When it last came further: imported, started, or one node more booted.
     seen_gone: Whether the lab was seen to be gone from the server.
+    tags_written: How often tags of its ports, which it lacked, were written again.
     """
 
     title: str
@@ -249,6 +250,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
     waiting: str | None = None
     progress_at: datetime | None = None
     seen_gone: bool = False
+    tags_written: int = 0
 
 
 # Texts alone, which make no circle: a list has thousands, which the collector need not look at.

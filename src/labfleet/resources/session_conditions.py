@@ -18,15 +18,19 @@ class SessionReason(Reason):
     NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
     KEPT = "Kept", "Its promise has a place with room."
     NO_TEMPLATE = "NoTemplate", "Its pool makes no workers: its template is missing or disabled."
-    NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
+    NOT_ANSWERING = "NotAnswering", "A port does not answer; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
+    NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
     OBSERVED = "Observed", "The observation is recorded."
     PLACED = "Placed", "A worker was found for it."
     REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
     PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
     TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
+    TAGS_ADDED = "TagsAdded", "Nodes of its lab name ports that it was not given."
+    TAGS_MISSING = "TagsMissing", "Nodes of its lab lack tags of its ports; the message names them."
+    TAGS_WRITTEN = "TagsWritten", "What the nodes name was read back, and it is what was given."
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
     WORKERS_LATE = "WorkersLate", "The worker for it is not up in time."
@@ -60,11 +64,19 @@ class SessionCondition(ConditionType):
         R.BOOTED,
         R.BOOTING,
     )
+    PORTS_TAGGED = (
+        "PortsTagged",
+        "The tags of its nodes on the server name the ports that it was given, and no others.",
+        R.TAGS_ADDED,
+        R.TAGS_MISSING,
+        R.TAGS_WRITTEN,
+    )
     PORTS_OPEN = (
         "PortsOpen",
-        "The session's TCP ports answer.",
+        "The session's TCP ports answer from where Labfleet runs.",
         R.ANSWERING,
         R.NOT_ANSWERING,
+        R.NOT_TRIED,
     )
     HOST_REACHABLE = (
         "HostReachable",

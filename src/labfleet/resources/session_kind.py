@@ -97,9 +97,22 @@ _RUNBOOK = runbook(
         "See phase INSTANTIATING.",
     ),
     (
+        "PortsTagged",
+        "",
+        (
+            "False: the tags of its nodes are not those of its ports. TagsMissing: they were written again "
+            "three times, and CML does not keep them. TagsAdded: somebody edited further ports into the lab."
+        ),
+        _EXPLAIN,
+        (
+            "Add what the message names to the node's tags in CML; a port without its tag does not exist. "
+            "Ports that somebody added are given to nobody else; take their tags away when nobody needs them."
+        ),
+    ),
+    (
         "PortsOpen",
         "",
-        "False: a port of the lab does not answer from here.",
+        "False: a port of the lab does not answer from here. Unknown: nobody tries (monitoring.portProbe).",
         _EXPLAIN,
         "Open the ports 2000-7999 in the worker's security group; see the node's console.",
     ),

@@ -44,6 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calendar-feed end": ("labfleet calendar-feed end",),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),
+    "ports": ("labfleet ports", "labfleet ports worker/w-1"),
     "logs": ("labfleet logs w-1",),
     "watch": (
         "labfleet watch sessions -l exam=ccnp",
