@@ -266,9 +266,16 @@ class Recorder:
         return min(fits, key=lambda each: each.path.count("{"))  # fmt: skip
 
 
+def _shown_once(key: str, value: Any) -> Any:
+    """Return an answer without the token in a calendar feed's address."""
+    feed = key == "url" and isinstance(value, str) and "?feed=" in value
+    return value.partition("?feed=")[0] + "?feed=lf_..." if feed else value
+
+
 def _short(value: Any) -> Any:
     """Return an answer with short lists, and without the secret that a new token has."""
     if isinstance(value, dict):
+        value = {key: _shown_once(key, each) for key, each in value.items()}
         return {key: "lf_..." if key == "token" and isinstance(each, str) else _short(each)
                 for key, each in value.items()}  # fmt: skip
     return [_short(each) for each in value[:FEW]] if isinstance(value, list) else value
@@ -358,6 +365,8 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
     token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
     await ask.ask("DELETE", f"/api/v1/tokens/{token}")
+    for method in ("POST", "GET", "DELETE"):
+        await ask.ask(method, "/api/v1/calendar-feed")
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})

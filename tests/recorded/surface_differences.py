@@ -28,6 +28,33 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
         for name in names.split()
     }
+    | dict.fromkeys(
+        (
+            "/components/schemas/NodeObservation/properties/used",
+            "/components/schemas/ResourceObservation/properties/measured",
+            "/components/schemas/ResourceObservation/properties/used",
+            "/components/schemas/Session/properties/status/default/measured",
+            "/components/schemas/Session/properties/status/default/used",
+            "/components/schemas/SessionStatus/properties/measured",
+            "/components/schemas/SessionStatus/properties/used",
+            "/components/schemas/Settings/properties/spec/default/observation",
+            "/components/schemas/SettingsSpec/properties/observation",
+            "/paths/~api~v1~fleet~sessions~usage",
+            "/paths/~api~v1~sessions~{name}~series",
+        ),
+        "what sessions' labs use is measured",
+    )
+    | dict.fromkeys(
+        (
+            "/components/schemas/CalendarFeedReply",
+            "/components/schemas/Settings/properties/spec/default/notices",
+            "/components/schemas/SettingsSpec/properties/notices",
+            "/components/schemas/WebhookSpec/properties/owner",
+            "/components/schemas/WebhookSpec/properties/previousSecret",
+            *(f"/paths/~api~v1~calendar{each}" for each in ("-feed", "-feed.ics", ".ics")),
+        ),
+        "owners are told of their sessions, by webhooks of their own and in calendars",
+    )
     | {
         f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
         for name in ("request_run", "simulation_complete")
@@ -104,6 +131,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
+    | {
+        f"/components/schemas/{place}": "when a waiting session starts is worked out and told"
+        for place in (
+            "Expected",
+            *(f"Explanation/properties/{name}" for name in ("earlier", "expected", "headline")),
+            "Session/properties/status/default/outlook",
+            "SessionOutlook",
+            "SessionStatus/properties/outlook",
+        )
+    }
     | {
         f"/components/schemas/{place}": "a cluster is looked at: its nodes, its figures, safe mode"
         for place in (

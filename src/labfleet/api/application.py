@@ -38,6 +38,7 @@ from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
+    calendar_file_routes,
     calendar_routes,
     history_routes,
     idle_routes,
@@ -93,6 +94,7 @@ def build(
     stated = [
         *_objects_and_verbs(services),
         *system_routes.routes(services, tokens, System(readiness, metrics, look)),
+        *calendar_file_routes.routes(services, tokens),
         *_compatible(services),
         *stream_routes.routes(events),
         *compatible_streams.routes(compatible_events, StatusStream(services, ring, streams)),

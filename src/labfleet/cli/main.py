@@ -72,6 +72,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
     "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session or a group more time."),
+    "calendar-file": (
+        "labfleet.cli.commands.calendar_files",
+        "calendar_file",
+        "Write sessions as a calendar file (ICS).",
+    ),
+    "calendar-feed": (
+        "labfleet.cli.commands.calendar_files",
+        "calendar_feed",
+        "Make, show or end the address of your calendar.",
+    ),
     "retry": (
         "labfleet.cli.commands.retrying",
         "retry",

@@ -200,14 +200,13 @@ class Assembly:
         if context.deliveries is None:
             return []
         cache = context.cache
-        deliver = WebhookController(context, context.deliveries, self.rng, self.store).reconcile
-        hooks = self._controller(context, "webhook", deliver, 8)
+        webhooks = WebhookController(context, context.deliveries, self.rng, self.store)
+        hooks = self._controller(context, "webhook", webhooks.reconcile, 8)
         hooks.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Webhook)])
 
         def changed(old: Resource | None, new: Resource | None) -> None:
-            del old, new
-            for hook in cache.all(Webhook):
-                hooks.queue.add(hook.key, after=GATHER_SECONDS, priority=EVENT)
+            for key in webhooks.woken(old, new):
+                hooks.queue.add(key, after=GATHER_SECONDS, priority=EVENT)
 
         for row in kinds.KINDS.values():
             cache.on_change(row.type, _on_asked(hooks.queue) if row.type is Webhook else changed)

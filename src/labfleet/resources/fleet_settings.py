@@ -21,6 +21,7 @@ from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 from labfleet.resources.scheduling import Scheduling
+from labfleet.resources.settings_of_people import Access, Notices
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
@@ -230,12 +231,14 @@ class Limits(Record, frozen=True, kw_only=True):
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.
+    webhooks: Webhooks of one owner, for callers of role user; with 0 they make none.
     """
 
     open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
     promised_hours: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 400
     writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
     controller_workers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 50
+    webhooks: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2
 
 
 class Admission(Record, frozen=True, kw_only=True):
@@ -255,20 +258,6 @@ class Admission(Record, frozen=True, kw_only=True):
     take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
     longest_wait_seconds: Annotated[int, msgspec.Meta(ge=60, le=31_536_000)] = 604_800
     trust_reports: bool = False
-
-
-class Access(Record, frozen=True, kw_only=True):
-    """How much of `status.access` callers of role user see of their own sessions.
-
-    `ports`, the default, shows the host and each port's URL: what using a lab takes. CML's page and
-    the lab's are left out, because its server is shared by labs of others, its address may be one
-    for operators alone, and an owner has no account there. `all` shows these too, for fleets whose
-    people have accounts on CML; `nothing` tells that there is something, and nothing of it.
-
-    user_sees: How much they see.
-    """
-
-    user_sees: Literal["nothing", "ports", "all"] = "ports"
 
 
 class Automation(Record, frozen=True, kw_only=True):
@@ -299,6 +288,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     admission: Admission = Admission()
     scheduling: Scheduling = Scheduling()
     access: Access = Access()
+    notices: Notices = Notices()
     automation: Automation = Automation()
 
 
@@ -313,6 +303,7 @@ SECTIONS: dict[str, type[Record]] = {
     "admission": Admission,
     "scheduling": Scheduling,
     "access": Access,
+    "notices": Notices,
     "automation": Automation,
 }
 
@@ -355,6 +346,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     admission: How long requests and approvals of simulations last.
     scheduling: By what the worker of a session is chosen.
     access: How much of where a lab is reached callers of role user see.
+    notices: What owners are told of their sessions.
     automation: Whether every automatic action rests.
     """
 
@@ -368,6 +360,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     admission: dict[str, Any] = {}
     scheduling: dict[str, Any] = {}
     access: dict[str, Any] = {}
+    notices: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

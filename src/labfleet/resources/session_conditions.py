@@ -13,18 +13,24 @@ class SessionReason(Reason):
     ANSWERING = "Answering", "The answer came as expected."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
+    DRAINING = "Draining", "Its pool is being emptied."
     GIVEN = "Given", "It is its turn."
     NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
+    KEPT = "Kept", "Its promise has a place with room."
+    NO_TEMPLATE = "NoTemplate", "Its pool makes no workers: its template is missing or disabled."
     NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     OBSERVED = "Observed", "The observation is recorded."
     PLACED = "Placed", "A worker was found for it."
     REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
+    PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
     TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
+    WORKERS_LATE = "WorkersLate", "The worker for it is not up in time."
+    WORKERS_SMALLER = "WorkersSmaller", "Workers of its pool have less than was promised on them."
 
 
 R = SessionReason
@@ -73,6 +79,16 @@ class SessionCondition(ConditionType):
         R.NOT_OBSERVED,
         R.NOT_SEEN,
         R.OBSERVED,
+    )
+    PROMISE_KEPT = (
+        "PromiseKept",
+        "False while what was promised to it may not be kept; True since it has a place again.",
+        R.DRAINING,
+        R.KEPT,
+        R.NO_TEMPLATE,
+        R.PLACES_GONE,
+        R.WORKERS_LATE,
+        R.WORKERS_SMALLER,
     )
 
 

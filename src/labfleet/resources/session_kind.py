@@ -111,6 +111,13 @@ _RUNBOOK = runbook(
         "See the worker.",
     ),
     (
+        "PromiseKept",
+        "",
+        "False: its pool cannot hold what it promised to it, or is late with its worker.",
+        _EXPLAIN,
+        "See the pool: `labfleet explain pool/...`; raise its maximum, or cancel what can wait.",
+    ),
+    (
         "Collected",
         "",
         "False: nothing could be observed before the teardown.",
@@ -298,6 +305,7 @@ _PAGE = Page(
         PageColumn("Owner", "text", "spec.owner", "none given"),
         PageColumn("Worker", "link:workers", "status.worker", "not placed", wide=2),
         PageColumn("Since", "time", "status.phaseSince", "just now"),
+        PageColumn("Starts", "time", "status.outlook.latest|status.start", "not known"),
         PageColumn("Ends", "time", "status.endedAt|status.end", "not set"),
         PageColumn(
             "Why", "why", "status.message|status.decision.message|status.reason", "", wide=5
@@ -327,6 +335,7 @@ KIND = Kind(
         "WORKER=status.worker",
         "START=status.start",
         "END=status.end",
+        "STARTS=status.outlook.words*",
         "RETRIES=status.retryCount*",
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
@@ -363,5 +372,5 @@ KIND = Kind(
     states=_STATES,
     page=_PAGE,
     followed=True,
-    derived=("status.access",),
+    derived=("status.access", "status.outlook"),
 )

@@ -131,6 +131,7 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
     stage, case, away = run.stage, run.case, run.client.turned_away
     begin, end, limit = case.begin, case.begin + case.crowd.seconds, case.limit
     found, known = run.tally, stage.loop.time()
+    stage.start_ranges.end()
     broken = [*stage.invariants.found, *violations]
     if broken:
         end = max(begin, min(end, known))  # nothing was played of the time after that
