@@ -313,6 +313,23 @@ async def _kinds(ask: Recorder) -> AsyncIterator[str]:
         yield kind
 
 
+async def life_of_a_run(ask: Recorder, run: str) -> None:
+    """Ask what can be asked of an approved run, up to its end."""
+    at = "/api/v1/simulations"
+    for below in ("", f"/{run}", f"/{run}/events", f"/{run}/explain"):
+        await ask.ask("GET", at + below)
+    await ask.ask("PATCH", f"{at}/{run}", {"metadata": {"labels": {"team": "exam"}}})
+    spec = (await ask.ask("GET", f"{at}/{run}")).json["spec"]
+    await ask.ask("PUT", f"{at}/{run}", {"metadata": {"name": run}, "spec": spec})
+    await ask.ask("POST", "/simulation_heartbeat", {"simulation_id": run})
+    await what_is_used(ask, run)
+    ended = {"simulation_id": run, "observed": {"cpuMilli": 1700, "memoryMib": 5200}}
+    await ask.ask("POST", "/simulation_complete", ended)
+    await ask.ask("GET", "/api/v1/predictions")
+    await ask.ask("GET", "/api/v1/calendar")
+    await ask.ask("DELETE", f"/api/v1/simulations/{run}")
+
+
 async def play(api: Api) -> dict[str, dict[str, Any]]:
     """Play the story; return the examples by operation."""
     ask, world = Recorder(api), api.world
@@ -344,20 +361,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     for step in runs_and_sessions():
         reply = await ask.ask(*step)
         if step[1] == "/request_run":
-            run = reply.json["record"]
-            at = "/api/v1/simulations"
-            for below in ("", f"/{run}", f"/{run}/events", f"/{run}/explain"):
-                await ask.ask("GET", at + below)
-            await ask.ask("PATCH", f"{at}/{run}", {"metadata": {"labels": {"team": "exam"}}})
-            spec = (await ask.ask("GET", f"{at}/{run}")).json["spec"]
-            await ask.ask("PUT", f"{at}/{run}", {"metadata": {"name": run}, "spec": spec})
-            await ask.ask("POST", "/simulation_heartbeat", {"simulation_id": run})
-            await what_is_used(ask, run)
-            ended = {"simulation_id": run, "observed": {"cpuMilli": 1700, "memoryMib": 5200}}
-            await ask.ask("POST", "/simulation_complete", ended)
-            await ask.ask("GET", "/api/v1/predictions")
-            await ask.ask("GET", "/api/v1/calendar")
-            await ask.ask("DELETE", f"/api/v1/simulations/{run}")
+            await life_of_a_run(ask, reply.json["record"])
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )

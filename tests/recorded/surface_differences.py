@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from surface_of_sessions import SESSIONS
+
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
 DIFFERENCES: dict[str, dict[str, str]] = {
@@ -18,6 +20,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/components/schemas/ObservationBody/properties/observed_ports": "none told is not none",
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
+    | SESSIONS
     | {
         f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
         for record, names in (
@@ -28,33 +31,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
         for name in names.split()
     }
-    | dict.fromkeys(
-        (
-            "/components/schemas/NodeObservation/properties/used",
-            "/components/schemas/ResourceObservation/properties/measured",
-            "/components/schemas/ResourceObservation/properties/used",
-            "/components/schemas/Session/properties/status/default/measured",
-            "/components/schemas/Session/properties/status/default/used",
-            "/components/schemas/SessionStatus/properties/measured",
-            "/components/schemas/SessionStatus/properties/used",
-            "/components/schemas/Settings/properties/spec/default/observation",
-            "/components/schemas/SettingsSpec/properties/observation",
-            "/paths/~api~v1~fleet~sessions~usage",
-            "/paths/~api~v1~sessions~{name}~series",
-        ),
-        "what sessions' labs use is measured",
-    )
-    | dict.fromkeys(
-        (
-            "/components/schemas/CalendarFeedReply",
-            "/components/schemas/Settings/properties/spec/default/notices",
-            "/components/schemas/SettingsSpec/properties/notices",
-            "/components/schemas/WebhookSpec/properties/owner",
-            "/components/schemas/WebhookSpec/properties/previousSecret",
-            *(f"/paths/~api~v1~calendar{each}" for each in ("-feed", "-feed.ics", ".ics")),
-        ),
-        "owners are told of their sessions, by webhooks of their own and in calendars",
-    )
     | {
         f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
         for name in ("request_run", "simulation_complete")
@@ -325,70 +301,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "labs are judged by what workers of an image were seen to have",
     )
-    | dict.fromkeys(
-        (
-            "/components/schemas/Queue",
-            "/components/schemas/QueueList",
-            "/components/schemas/QueueOrder",
-            "/components/schemas/QueueSpec",
-            "/components/schemas/QueueStatus",
-            "/paths/~api~v1~queues",
-            "/paths/~api~v1~queues~{name}",
-            "/paths/~api~v1~queues~{name}~events",
-            "/paths/~api~v1~queues~{name}~explain",
-        ),
-        "requests for a cluster wait in queues",
-    )
-    | dict.fromkeys(
-        (
-            *(
-                f"/components/schemas/{name}"
-                for name in (
-                    "BookedSeat",
-                    "Group",
-                    "GroupList",
-                    "GroupSpec",
-                    "GroupStatus",
-                    "Seat",
-                    "SeatCounts",
-                    "SessionSeat",
-                    "Session/properties/status/default/seat",
-                    "SessionStatus/properties/seat",
-                )
-            ),
-            "/paths/~api~v1~sessions/get/parameters",
-            "/paths/~api~v1~groups",
-            "/paths/~api~v1~groups~{name}",
-            "/paths/~api~v1~groups~{name}~events",
-            "/paths/~api~v1~groups~{name}~explain",
-        ),
-        "seats of a class are booked together, by who answers for them",
-    )
-    | dict.fromkeys(
-        (
-            "/paths/~api~v1~sessions~{name}~retry",
-            "/components/schemas/RetryRequest",
-            "/components/schemas/SessionLink",
-            "/components/schemas/Explanation/properties/attempts",
-            *(
-                f"/components/schemas/{place}/{name}"
-                for place in ("Session/properties/status/default", "SessionStatus/properties")
-                for name in ("retryCount", "retryOf", "retriedAs")
-            ),
-        ),
-        "a failed session is tried again as a new one that links to it",
-    )
-    | dict.fromkeys(
-        (
-            "/components/schemas/Claim",
-            "/components/schemas/Pool/properties/status/default/endangered",
-            "/components/schemas/PoolStatus/properties/endangered",
-            "/components/schemas/Session/properties/status/default/claim",
-            "/components/schemas/SessionSpec/properties/whenFull",
-            "/components/schemas/SessionStatus/properties/claim",
-        ),
-        "a slot is promised when it is accepted, or waits for room",
-    )
     | {
         f"/components/schemas/{place}": "how early workers are made is measured"
         for place in (
@@ -462,19 +374,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "/paths/~api~v1~workers~{name}~logs/get/summary",
         ),
         "console text is read when somebody asks for it",
-    )
-    | dict.fromkeys(
-        (
-            "/components/schemas/DefinitionSpec/properties/labUser",
-            "/components/schemas/LabUser",
-            "/components/schemas/PortAccess",
-            "/components/schemas/Session/properties/status/default/access",
-            "/components/schemas/SessionAccess",
-            "/components/schemas/SessionStatus/properties/access",
-            "/components/schemas/Settings/properties/spec/default/access",
-            "/components/schemas/SettingsSpec/properties/access",
-        ),
-        "owners are told where their labs are, as far as a setting says",
     )
     | {
         f"/components/schemas/{place}": "labs that are no session's are known and told"
