@@ -101,13 +101,15 @@ class Assembly:
         scheduler = self._controller(
             context, "scheduler", Scheduler(context, self.store).reconcile, 1
         )
-        pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
+        rest = pacing.pool_rest(context.cache)
+        step = pacing.slower(PoolController(context).reconcile, context, self.pace, rest)
+        pools = self._controller(context, "pool", step, 4)
         care = Upkeep(context, self.services, self.store).reconcile
         upkeep = self._controller(context, "upkeep", care, 1)
         cache = context.cache
         scheduler.resync(RESYNC_SECONDS, lambda: (SCHEDULER,))
         upkeep.resync(RESYNC_SECONDS, lambda: (UPKEEP,))
-        pools.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Pool)])
+        pools.resync(self._resync, lambda: [each.key for each in cache.all(Pool)])
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
             if _places(old, new):

@@ -7,8 +7,8 @@ workers would be made on which no session is placed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
@@ -23,16 +23,34 @@ from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
 
+ALWAYS = datetime.min.replace(tzinfo=UTC)
+KEPT_LIMIT = 5000
+"""How many groups of sessions that wait alike are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Reads waiting sessions from the cache."""
+    """Reads waiting sessions from the cache.
+
+    `_ahead` has for sessions that wait alike, as they were read, when the first of them is due: until
+    then none is looked at again, so that a pool's step does not grow with what it has promised.
+    """
 
     context: Context
+    _ahead: dict[object, tuple[tuple[Session, ...], datetime]] = field(default_factory=dict)
 
     def due(self, now: datetime) -> list[Session]:
         """Return the sessions that are to be placed now, most urgent first."""
         return _due(self.context.cache.by(indices.SESSIONS_PENDING, True), now)
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """Return when the next slot that is ahead comes in reach; None: no slot is ahead."""
+        ahead = (
+            session.spec.slot.start - lifecycle.LOOK_AHEAD
+            for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
+            if session.spec.slot.start is not None and not session_phases.end_asked(session)
+        )
+        return min((each for each in ahead if each > now), default=None)
 
     def due_in(self, pool: Pool, now: datetime) -> list[Session]:
         """Return the sessions to be placed now for which this pool is the one that grows.
@@ -48,7 +66,7 @@ class Requests:
             first = next(cache.each(indices.SESSIONS_WAITING, value))
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) == pool.name:
-                found += cache.by(indices.SESSIONS_WAITING, value)
+                found += self._reached(value, now)
         return _due(found, now)
 
     def due_without_pool(self, namespace: str, now: datetime) -> list[Session]:
@@ -60,8 +78,19 @@ class Requests:
             first = next(cache.each(indices.SESSIONS_WAITING, value))
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) is None:
-                found += cache.by(indices.SESSIONS_WAITING, value)
+                found += self._reached(value, now)
         return _due(found, now)
+
+    def _reached(self, value: tuple[str, str | None, str], now: datetime) -> tuple[Session, ...]:
+        """Return the sessions that wait alike; none while the first of them is not due."""
+        sessions = self.context.cache.by(indices.SESSIONS_WAITING, value)
+        known = self._ahead.get(value)
+        if known is None or known[0] is not sessions:
+            if len(self._ahead) >= KEPT_LIMIT:
+                self._ahead.clear()
+            first = min(map(_reach, sessions), default=now)
+            known = self._ahead[value] = (sessions, first)
+        return sessions if known[1] <= now else ()
 
     def ahead(self, now: datetime) -> list[Session]:
         """Return the sessions of later slots that were not checked yet, in name order."""
@@ -95,6 +124,12 @@ class Requests:
         if definition is None:
             return None
         return asked(session, definition, now)
+
+
+def _reach(session: Session) -> datetime:
+    """Return from when on a session is to be placed; at once when it waits for no slot."""
+    start = session.spec.slot.start
+    return ALWAYS if start is None else start - lifecycle.LOOK_AHEAD
 
 
 def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
