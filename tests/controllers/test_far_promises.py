@@ -31,7 +31,8 @@ async def _booked(w: World, many: int, minutes: float) -> None:
 def test_a_step_does_not_look_at_each_far_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool's and the scheduler's second look at twelve slots of next week read none of them."""
     looked = 0
-    before = requests._reach  # private: counts what is looked at
+    # private _reach: what is looked at is counted
+    before = requests._reach
 
     def counted(session: Any) -> Any:
         nonlocal looked

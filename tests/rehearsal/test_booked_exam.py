@@ -27,7 +27,8 @@ def test_a_small_exam_holds(seed: int) -> None:
 @pytest.mark.timeout(120)
 def test_a_refusal_that_does_not_help_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule bites: a refusal that names no slot that fits breaks it."""
-    before = session_claims._refused  # private: the product is broken at exactly this step
+    # private _refused: the product is broken at exactly this step
+    before = session_claims._refused
 
     def bare(new: Any, lacks: Any, told: str, fits: Any) -> Any:
         del fits

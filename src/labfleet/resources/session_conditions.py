@@ -11,16 +11,32 @@ class SessionReason(Reason):
     """Why a condition of a session is as it is."""
 
     ANSWERING = "Answering", "The answer came as expected."
+    AUTOMATION_PAUSED = "AutomationPaused", "Its pool, or every automatic action, was paused."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     GIVEN = "Given", "It is its turn."
+    IN_TIME = "InTime", "It began within its grace."
+    LAB_FAILED = "LabFailed", "Its lab was refused, was deleted by somebody, or did not come up."
+    MAXIMUM_LOWERED = "MaximumLowered", "Its pool may have fewer workers than it had promised."
+    NO_MACHINE = "NoMachine", "The provider gave no machine in time, or did not answer."
     NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
+    NOT_EXPLAINED = (
+        "NotExplained",
+        "Nothing outside is known that kept it from beginning: tell who maintains Labfleet.",
+    )
+    NOT_LICENSED = "NotLicensed", "A worker of its pool had no licence."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     OBSERVED = "Observed", "The observation is recorded."
+    POOL_ENDED = "PoolEnded", "Its pool is gone, or is being emptied."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    SERVER_SILENT = "ServerSilent", "CML of a worker of its pool did not answer, or was not well."
+    SHORT_NOTICE = "ShortNotice", "It was asked for later than a worker takes to boot."
+    TEMPLATE_MISSING = "TemplateMissing", "The template of its pool was missing or disabled."
     WAITING = "Waiting", "Other labs of the worker boot first."
+    WORKER_CLOSED = "WorkerClosed", "A worker of its pool was stopped, drained or closed."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
+    WORKER_LOST = "WorkerLost", "A worker of its pool was lost, or did not come up."
 
 
 R = SessionReason
@@ -61,6 +77,24 @@ class SessionCondition(ConditionType):
         R.NOT_OBSERVED,
         R.NOT_SEEN,
         R.OBSERVED,
+    )
+    PROMISE_KEPT = (
+        "PromiseKept",
+        "What was promised to it began within its grace; False names what kept it from that.",
+        R.AUTOMATION_PAUSED,
+        R.IN_TIME,
+        R.LAB_FAILED,
+        R.MAXIMUM_LOWERED,
+        R.NO_MACHINE,
+        R.NOT_EXPLAINED,
+        R.NOT_LICENSED,
+        R.POOL_ENDED,
+        R.ROOM_HELD,
+        R.SERVER_SILENT,
+        R.SHORT_NOTICE,
+        R.TEMPLATE_MISSING,
+        R.WORKER_CLOSED,
+        R.WORKER_LOST,
     )
 
 

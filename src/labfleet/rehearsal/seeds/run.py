@@ -259,6 +259,7 @@ async def _patrol(stage: Stage) -> None:
 def _look(stage: Stage) -> None:
     invariants = stage.invariants
     invariants.patrol()
+    stage.promises.excuses.patrol()
     stage.simulations.patrol(stage.living())
     for bug in (*stage.watcher.bugs[:1], *stage.loop.troubles[:1]):
         invariants.broken("bug", bug)
