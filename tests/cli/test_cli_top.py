@@ -81,7 +81,7 @@ def test_json_is_the_answer_whole(run, numbers):
     assert said["metrics"]["cpu"]["points"][0]["mean"] == 10
 
 
-@pytest.mark.parametrize("argv", [("session", "s-1"), ("sessions",), ("session/s-1",)])
+@pytest.mark.parametrize("argv", [("pool", "p-1"), ("pools",), ("pool/p-1",)])
 def test_what_is_not_measured_has_no_top(run, numbers, argv):
     """Another kind is refused with the right way."""
     done = run("top", *argv)
@@ -104,6 +104,12 @@ def runs(stub):
     ]}  # fmt: skip
     stub.answers["GET /api/v1/fleet/simulations/usage"] = 200, {"leftOut": 2, "items": [
         {"name": "sim-0123456789abcdef0123", "cluster": "vaclab", "phase": "RUNNING", **measured},
+    ]}  # fmt: skip
+    lab = {"namespace": "default", "minute": "2026-11-27T11:59:00Z",
+           "numbers": {"cpu": 640, "memory": 3072, "storage": 11000},
+           "shareOf": {"cpuMilli": 4000, "memoryMib": 8192}}  # fmt: skip
+    stub.answers["GET /api/v1/fleet/sessions/usage"] = 200, {"items": [
+        {"name": "ada-1", "worker": "exam-001", "phase": "RUNNING", **lab},
     ]}  # fmt: skip
     stub.answers["GET /api/v1/simulations/sim-1/series"] = 200, {
         "kind": "Simulation", "name": "sim-1", "worker": "", "step": 60,
@@ -138,6 +144,16 @@ def test_all_live_runs_in_a_narrow_window(run, runs):
     assert table[1].split(",")[2:8] == ["6250", "78", "51200", "50", "1234567", "999"]
 
 
+def test_all_labs_in_a_narrow_window(run, runs):
+    """With their worker, and the share of what each was given."""
+    head, first = run("top", "sessions").out.splitlines()
+    assert head.split() == ["SESSION", "WORKER", "CPU", "CPU%", "MEMORY", "MEM%", "DISK", "AGE"]
+    assert first.split() == ["ada-1", "exam-001", "0.64", "16", "3GiB", "38", "10.742GiB", "1m"]
+    assert run("top", "sessions", "-o", "csv").out.splitlines()[1].split(",")[2:7] == [
+        "640", "16", "3072", "38", "11000",
+    ]  # fmt: skip
+
+
 def test_one_run_over_time_begins_with_the_run(run, runs):
     """All of its metrics are shown; how far back is the server's to say, unless somebody does."""
     lines = run("top", "simulation", "sim-1").out.splitlines()
@@ -152,3 +168,12 @@ def test_alerts_come_with_their_fix(run, numbers):
     row = run("alerts").out.splitlines()[1]
     assert row.startswith("warning")
     assert row.rstrip().endswith("wait")
+
+
+def test_t24_a_share_is_never_of_another_unit(run, runs):
+    """156000 MiB of 350 GiB are 44 %, shown as GiB beside it (facts/fleet-bugs.md#t24)."""
+    _, answer = runs.answers["GET /api/v1/fleet/clusters/usage"]
+    first = answer["items"][0]
+    first["numbers"] = {**USED, "memory": 156000.0}
+    first["shareOf"] = {"cpuMilli": 8000, "memoryMib": 350 * 1024}
+    assert run("top", "clusters").out.splitlines()[1].split()[4:6] == ["152.344GiB", "44"]

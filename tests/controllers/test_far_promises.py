@@ -10,14 +10,15 @@ import pytest
 from virtual_time import play
 from world import World, later, world
 
-from labfleet.controllers import pacing, requests
+from labfleet.controllers import pacing
 from labfleet.controllers.requests import Requests
 from labfleet.controllers.scheduler import KEY, QUIET, Scheduler
-from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.engine.controller import Again
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.pool import Pool, PoolPhase, PoolSpec, PoolStatus, Scaling
+from labfleet.resources.session import Session
+from labfleet.service.kinds.pool_leads import Leads
 
 DAY = 24 * 60
 
@@ -31,13 +32,12 @@ async def _booked(w: World, many: int, minutes: float) -> None:
 def test_a_step_does_not_look_at_each_far_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool's and the scheduler's second look at twelve slots of next week read none of them."""
     looked = 0
-    # private _reach: what is looked at is counted
-    before = requests._reach
+    before = Leads.looked_for
 
-    def counted(session: Any) -> Any:
+    def counted(self: Any, session: Any) -> Any:
         nonlocal looked
         looked += 1
-        return before(session)
+        return before(self, session)
 
     async def story() -> None:
         async with world() as w:
@@ -50,11 +50,12 @@ def test_a_step_does_not_look_at_each_far_slot(monkeypatch: pytest.MonkeyPatch) 
             context = w.process.contexts["scheduler"]
             asked, now = Requests(context), context.clock.now()
             pool = w.cache.all(Pool)[0]
-            monkeypatch.setattr(requests, "_reach", counted)
+            monkeypatch.setattr(Leads, "looked_for", counted)
             assert asked.due_in(pool, now) == []
             first = looked
             assert asked.due_in(pool, now) == []
             assert looked == first == 12
+            monkeypatch.setattr(Leads, "looked_for", before)
             soon = now + timedelta(days=7)
             assert len(asked.due_in(pool, soon)) == 12
             scheduler = Scheduler(context, w.store)
@@ -73,9 +74,11 @@ def test_the_scheduler_is_there_when_a_slot_comes_in_reach() -> None:
             await w.start()
             assert w.process is not None
             await w.definition()
-            reach = lifecycle.LOOK_AHEAD.total_seconds() / 60
-            await _booked(w, 1, reach + 0.5)
-            await w.let_pass(5)
+            await _booked(w, 1, 180)
+            (session,) = w.cache.all(Session)
+            due = Leads(w.cache).looked_for(session)
+            assert due is not None
+            await w.let_pass((due - w.clock.now()).total_seconds() - 25)
             scheduler = Scheduler(w.process.contexts["scheduler"], w.store)
             told = await scheduler.reconcile(KEY)
             assert isinstance(told, Again)

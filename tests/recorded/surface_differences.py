@@ -272,6 +272,31 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     )
     | dict.fromkeys(
         (
+            *(
+                f"/components/schemas/{name}"
+                for name in (
+                    "BookedSeat",
+                    "Group",
+                    "GroupList",
+                    "GroupSpec",
+                    "GroupStatus",
+                    "Seat",
+                    "SeatCounts",
+                    "SessionSeat",
+                    "Session/properties/status/default/seat",
+                    "SessionStatus/properties/seat",
+                )
+            ),
+            "/paths/~api~v1~sessions/get/parameters",
+            "/paths/~api~v1~groups",
+            "/paths/~api~v1~groups~{name}",
+            "/paths/~api~v1~groups~{name}~events",
+            "/paths/~api~v1~groups~{name}~explain",
+        ),
+        "seats of a class are booked together, by who answers for them",
+    )
+    | dict.fromkeys(
+        (
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",
@@ -295,6 +320,29 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "a slot is promised when it is accepted, or waits for room",
     )
+    | {
+        f"/components/schemas/{place}": "how early workers are made is measured"
+        for place in (
+            "Lead",
+            "LeadSource",
+            "Pool/properties/status/default/lead",
+            "Pool/properties/status/default/promised",
+            "PoolSpec/properties/scaling/default/leadSeconds",
+            "PoolStatus/properties/lead",
+            "PoolStatus/properties/promised",
+            "Scaling/properties/leadSeconds",
+        )
+    }
+    | {
+        f"/{place}": "what pools have promised is shown over time"
+        for place in (
+            "components/schemas/Calendar",
+            "components/schemas/CalendarPart",
+            "components/schemas/PoolCalendar",
+            "components/schemas/CalendarSpan",
+            "paths/~api~v1~calendar",
+        )
+    }
     | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")

@@ -15,10 +15,11 @@ from product_breaks import Break, Patch
 from labfleet.controllers import promises
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.decisions.claims.places import PoolClaims
-from labfleet.decisions.lifecycle.session import decide, promise
+from labfleet.decisions.lifecycle.session import promise
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
 from labfleet.resources.session_conditions import SessionReason
+from labfleet.service.kinds.pool_leads import Leads
 
 EXAM = Options(hours=4, workers=1, sessions=240, replicas=1)
 QUIET = replace(EXAM, harshness=faults.NONE)
@@ -49,7 +50,12 @@ def give_what_is_promised(patch: Patch) -> None:
 
 def look_too_late(patch: Patch) -> None:
     """Look for a worker only when the grace of a slot is over."""
-    patch.setattr(decide, "LOOK_AHEAD", timedelta(minutes=-40))
+
+    def late(self: Any, session: Any) -> Any:
+        start = session.spec.slot.start
+        return start and start + timedelta(minutes=40)
+
+    patch.setattr(Leads, "looked_for", late)
 
 
 def say_nothing(patch: Patch) -> None:

@@ -34,6 +34,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "events",
         "Show what happened to an object, by whom and why.",
     ),
+    "calendar": (
+        "labfleet.cli.commands.calendar",
+        "calendar",
+        "Show what pools have promised, and when places are free.",
+    ),
     "top": ("labfleet.cli.commands.top", "top", "Show what workers, clusters or runs use."),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
@@ -59,9 +64,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "diff",
         "Show what apply would change; exit 10 when something.",
     ),
+    "book": (
+        "labfleet.cli.commands.booking",
+        "book",
+        "Book seats for a class or an exam together.",
+    ),
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
-    "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session more time."),
+    "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session or a group more time."),
     "retry": (
         "labfleet.cli.commands.retrying",
         "retry",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, time, timedelta
 
 from labfleet.controllers.context import Context
+from labfleet.decisions.claims import lead
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Again, Done, Reconcile
 from labfleet.kernel.clock import in_utc
@@ -98,7 +99,7 @@ def pool_rest(cache: Cache) -> Rest:
         if not days:
             return float("inf")
         first = datetime.combine(datetime.fromordinal(min(days)), time(), tzinfo=in_utc(now).tzinfo)
-        left = first - timedelta(seconds=pool.spec.scaling.lead_seconds) - now
+        left = first - lead.of(pool) - now
         return left.total_seconds() if left > timedelta() else None
 
     return rest

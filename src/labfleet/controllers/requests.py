@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
 from labfleet.decisions.claims.asked import asked
-from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources import refs
@@ -22,6 +21,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds.pool_leads import Leads
 
 ALWAYS = datetime.min.replace(tzinfo=UTC)
 KEPT_LIMIT = 5000
@@ -32,25 +32,28 @@ KEPT_LIMIT = 5000
 class Requests:
     """Reads waiting sessions from the cache.
 
-    `_ahead` has for sessions that wait alike, as they were read, when the first of them is due: until
-    then none is looked at again, so that a pool's step does not grow with what it has promised.
+    `_ahead` has for sessions that wait alike, with pools and definition as they were read, when the
+    first of them is due: until then none is looked at again, so that a pool's step does not grow with
+    what it has promised.
     """
 
     context: Context
-    _ahead: dict[object, tuple[tuple[Session, ...], datetime]] = field(default_factory=dict)
+    _ahead: dict[object, tuple[tuple[object, ...], datetime]] = field(default_factory=dict)
 
     def due(self, now: datetime) -> list[Session]:
         """Return the sessions that are to be placed now, most urgent first."""
-        return _due(self.context.cache.by(indices.SESSIONS_PENDING, True), now)
+        cache = self.context.cache
+        return _due(cache.by(indices.SESSIONS_PENDING, True), Leads(cache), now)
 
     def next_due(self, now: datetime) -> datetime | None:
         """Return when the next slot that is ahead comes in reach; None: no slot is ahead."""
+        leads = Leads(self.context.cache)
         ahead = (
-            session.spec.slot.start - lifecycle.LOOK_AHEAD
+            leads.looked_for(session)
             for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
-            if session.spec.slot.start is not None and not session_phases.end_asked(session)
+            if not session_phases.end_asked(session)
         )
-        return min((each for each in ahead if each > now), default=None)
+        return min((each for each in ahead if each is not None and each > now), default=None)
 
     def due_in(self, pool: Pool, now: datetime) -> list[Session]:
         """Return the sessions to be placed now for which this pool is the one that grows.
@@ -67,7 +70,7 @@ class Requests:
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) == pool.name:
                 found += self._reached(value, now)
-        return _due(found, now)
+        return _due(found, Leads(cache), now)
 
     def due_without_pool(self, namespace: str, now: datetime) -> list[Session]:
         """Return the sessions of a namespace to be placed now for which no pool grows."""
@@ -79,28 +82,33 @@ class Requests:
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) is None:
                 found += self._reached(value, now)
-        return _due(found, now)
+        return _due(found, Leads(cache), now)
 
     def _reached(self, value: tuple[str, str | None, str], now: datetime) -> tuple[Session, ...]:
         """Return the sessions that wait alike; none while the first of them is not due."""
-        sessions = self.context.cache.by(indices.SESSIONS_WAITING, value)
+        cache = self.context.cache
+        sessions = cache.by(indices.SESSIONS_WAITING, value)
+        definition = cache.find(refs.definition_of(sessions[0])) if sessions else None
+        read = (sessions, cache.by(indices.POOLS_IN, value[0]), definition)
         known = self._ahead.get(value)
-        if known is None or known[0] is not sessions:
+        if known is None or any(old is not new for old, new in zip(known[0], read, strict=True)):
             if len(self._ahead) >= KEPT_LIMIT:
                 self._ahead.clear()
-            first = min(map(_reach, sessions), default=now)
-            known = self._ahead[value] = (sessions, first)
+            leads = Leads(cache)
+            first = min((leads.looked_for(each) or ALWAYS for each in sessions), default=now)
+            known = self._ahead[value] = (read, first)
         return sessions if known[1] <= now else ()
 
     def ahead(self, now: datetime) -> list[Session]:
         """Return the sessions of later slots that were not checked yet, in name order."""
+        leads = Leads(self.context.cache)
         return [
             session
             for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
             if session.status.decision is None
             and not session_phases.end_asked(session)
-            and session.spec.slot.start is not None
-            and session.spec.slot.start - lifecycle.LOOK_AHEAD > now
+            and (looked_for := leads.looked_for(session)) is not None
+            and looked_for > now
         ]
 
     def pool_of(self, request: placement.PlacementRequest, namespace: str) -> str | None:
@@ -126,20 +134,13 @@ class Requests:
         return asked(session, definition, now)
 
 
-def _reach(session: Session) -> datetime:
-    """Return from when on a session is to be placed; at once when it waits for no slot."""
-    start = session.spec.slot.start
-    return ALWAYS if start is None else start - lifecycle.LOOK_AHEAD
-
-
-def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
+def _due(sessions: Iterable[Session], leads: Leads, now: datetime) -> list[Session]:
     """Return those to be placed now, most urgent first."""
     waiting = []
     for session in sessions:
-        start = session.spec.slot.start
-        if session_phases.end_asked(session) or (
-            start is not None and start - lifecycle.LOOK_AHEAD > now
-        ):
+        start, looked_for = session.spec.slot.start, leads.looked_for(session)
+        ahead = looked_for is not None and looked_for > now
+        if ahead or session_phases.end_asked(session):
             continue
         created = session.metadata.creation_timestamp or now
         waiting.append((-session.spec.priority, start or created, session.key, session))

@@ -23,6 +23,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet events pool/exam --limit 200 -o wide",
         "labfleet events -w",
     ),
+    "calendar": (
+        "labfleet calendar",
+        "labfleet calendar --pool exam --from 14d --zone Europe/Warsaw",
+        "labfleet calendar --to 1d -o wide",
+    ),
     "top": (
         "labfleet top",
         "labfleet top worker w-1 --since 3d --metric cpu,memory",
@@ -53,6 +58,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet get session/ccnp-4711 -o yaml | labfleet apply -f -",
     ),
     "diff": ("labfleet diff -f exam/",),
+    "book": (
+        "labfleet book exam.yaml --csv roster.csv --dry-run",
+        "labfleet book exam.yaml --some --yes",
+    ),
     "delete": (
         "labfleet delete session/ccnp-4711",
         "labfleet delete sessions -l exam=ccnp --dry-run client",

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import parking
+from labfleet.decisions.claims import lead
 from labfleet.decisions.lifecycle.session.promise import Circumstances
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
@@ -38,8 +39,7 @@ def around(context: Context, session: Session, claim: Claim) -> Circumstances:
     pool = cache.find(Ref(Pool, session.namespace, claim.pool))
     if pool is None:
         return Circumstances(ended=True)
-    start = session.spec.slot.start or claim.start
-    since = start - timedelta(seconds=pool.spec.scaling.lead_seconds)
+    since = claim.start - lead.of(pool)
     workers = [
         each
         for each in cache.by(indices.WORKERS_OF_POOL, pool.key.path)

@@ -9,7 +9,8 @@ pool serve too, or a pool that has no template, has no bound.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from labfleet.decisions.claims import refusals
 from labfleet.decisions.claims.asked import TEARDOWN, asked
 from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
-from labfleet.decisions.claims.places import Lack, PoolClaims, claim_of
+from labfleet.decisions.claims.places import Claimed, Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
 from labfleet.interfaces import store as stores
@@ -29,14 +30,14 @@ from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, pool_claims
 from labfleet.service.kinds.pool_claims import Claims
 
 DAYS = 7
 """How far from a slot that does not fit others are looked for."""
 AHEAD_DAYS = 366
 """How far ahead a slot may start."""
-_HEAD = timedelta(days=1)
+HEAD = timedelta(days=1)
 """More than any lab's head start: a slot as it would be if it were far ahead."""
 
 
@@ -47,6 +48,24 @@ class Taken:
     claim: Claim | None = None
     preconditions: tuple[stores.Precondition, ...] = ()
     writes: tuple[stores.Write, ...] = ()
+
+
+@dataclass(slots=True)
+class Together:
+    """Sessions that one commit changes: each is judged beside those before it.
+
+    `revision` is the cache's when their claims were read, `changed` what was made of them so far.
+    """
+
+    claims: Claims
+    revision: int
+    changed: dict[Key, Session] = field(default_factory=dict)
+
+
+async def together(services: ServiceContext) -> Together:
+    """Return the beginning of a change of many sessions."""
+    revision = await services.fresh()
+    return Together(Claims(services.cache, services.clock.now(), stopped=True), revision)
 
 
 def line(services: ServiceContext, namespace: str) -> str | None:
@@ -81,24 +100,24 @@ async def of_new(
         if found is None or not found.serves(request):
             continue
         looked.append(pool)
-        place = found.find(request)
+        place = found.find(request, size=found.extent.offered)
         if isinstance(place, int):
-            return _taken(claim_of(pool.name, place, request), pool.key, revision)
+            return taken_of(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
     waits = new.spec.when_full == "wait"
-    if waits or open_ended or not lacks or _served_by_others(services, new.namespace, request):
+    if waits or open_ended or not lacks or served_by_others(services, new.namespace, request):
         return Taken()
-    start, end = _in_minutes(new)
-    whole = asked(_moved(new, start, end), definition, start - _HEAD)
+    start, end = in_minutes(new)
+    whole = asked(moved(new, start, end), definition, start - HEAD)
     last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
-    near = await _nearest(claims, looked, whole, now, last)
-    grow = _limits(looked) if access.may(caller.principal, "update", "Pool") else ""
+    near = await nearest(claims, looked, whole, now=now, latest=last)
+    grow = limits(looked) if access.may(caller.principal, "update", "Pool") else ""
     fits = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
     told = refusals.advice(near, start, end, DAYS, grow=grow)
     raise _refused(new, lacks, told, fits)
 
 
-def _in_minutes(new: Session) -> tuple[datetime, datetime]:
+def in_minutes(new: Session) -> tuple[datetime, datetime]:
     """Return a slot from a whole minute, as many minutes long: what is named can be asked for."""
     start, end = new.status.start or new.spec.slot.start, new.status.end
     if start is None or end is None:
@@ -107,7 +126,8 @@ def _in_minutes(new: Session) -> tuple[datetime, datetime]:
     return begin, begin - (start - end) // MINUTE * MINUTE
 
 
-def _moved(new: Session, start: datetime, end: datetime) -> Session:
+def moved(new: Session, start: datetime, end: datetime) -> Session:
+    """Return a session with another slot."""
     slot = msgspec.structs.replace(new.spec.slot, start=start, end=end)
     return msgspec.structs.replace(
         new,
@@ -116,7 +136,7 @@ def _moved(new: Session, start: datetime, end: datetime) -> Session:
     )
 
 
-def _limits(pools: list[Pool]) -> str:
+def limits(pools: Iterable[Pool]) -> str:
     """Return which fields bound the number of the pools' workers, for a sentence."""
     found = set[str]()
     for pool in pools:
@@ -130,13 +150,14 @@ def _limits(pools: list[Pool]) -> str:
     return " or ".join(sorted(found))
 
 
-def _taken(claim: Claim, pool: Key, revision: int) -> Taken:
+def taken_of(claim: Claim, pool: Key, revision: int) -> Taken:
+    """Return a claim with what its commit carries: nobody took from the pool since `revision`."""
     row, bound = ledger_rows.claims(pool), ledger_rows.bound_claims(pool)
     free = (ledger_rows.untouched(row, revision), ledger_rows.untouched(bound, revision))
     return Taken(claim, free, (ledger_rows.touch(row),))
 
 
-def _served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:
+def served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:
     """Tell whether a worker without a pool may host it: of those nobody knows how many there are."""
     return any(
         request.track in {None, each.spec.track}
@@ -146,10 +167,16 @@ def _served_by_others(services: ServiceContext, namespace: str, request: Placeme
     )
 
 
-async def _nearest(
-    claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime, latest: datetime
+async def nearest(
+    claims: Claims,
+    pools: list[Pool],
+    request: PlacementRequest,
+    *,
+    now: datetime,
+    latest: datetime,
+    fits: Callable[[timedelta], bool] | None = None,
 ) -> Nearest:
-    """Return the nearest slots within days that end until `latest`.
+    """Return the nearest slots within days that end until `latest`; `fits` as of `looking`.
 
     A look at thousands of claims takes long, so between two tries others have their turn.
     """
@@ -158,7 +185,7 @@ async def _nearest(
     first, last = max(now, request.start - span), min(end + span, latest)
     found = [claims.of(pool, first, last) for pool in pools]
     known = [each for each in found if each is not None]
-    look = looking(known, request, first=first, last=last)
+    look = looking(known, request, first=first, last=last, fits=fits)
     while True:
         try:
             next(look)
@@ -183,20 +210,27 @@ def _refused(
     return Refused(message, reason="NoCapacity", problems=fits)
 
 
-async def longer(services: ServiceContext, old: Session, span: timedelta) -> Taken:
+async def longer(
+    services: ServiceContext, old: Session, span: timedelta, beside: Together | None = None
+) -> Taken:
     """Return a session's claim with a later end; Refused (NoCapacity) when others are promised it.
 
-    A session without a claim has none afterwards. What waits for its worker may change its place.
+    A session without a claim has none afterwards. What waits for its worker may change its place;
+    what has one needs no template that can make others.
     """
     claim = old.status.claim
     if claim is None:
         return Taken()
-    revision, now = await services.fresh(), services.clock.now()
+    beside = beside or await together(services)
+    now = services.clock.now()
     pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
     until = claim.end + span
-    found = None if pool is None else Claims(services.cache, now).of(pool, claim.start, until)
     if pool is None:
         return Taken()
+    # What waits needs a template that can make its worker; what runs has one.
+    waits = old.status.reservation is None
+    unknown = waits and pool_claims.extent(services.cache, pool) is None
+    found = None if unknown else beside.claims.of(pool, claim.start, until)
     if found is None:
         message = (
             f"nobody knows whether the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is "
@@ -226,4 +260,6 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
         )
         raise Refused(message, reason="NoCapacity")
     taken = claim_of(claim.pool, place, replace(request, start=claim.start))
-    return _taken(taken, pool.key, revision)
+    known = found.of(uid)
+    found.add(Claimed(uid=uid, claim=taken, worker=None if known is None else known.worker))
+    return taken_of(taken, pool.key, beside.revision)

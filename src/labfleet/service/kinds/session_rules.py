@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zoneinfo
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,6 +16,7 @@ from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition, DefinitionPin
+from labfleet.resources.meta import Key
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -21,6 +24,7 @@ from labfleet.resources.session import (
     Session,
     SessionPhase,
     Slot,
+    booker,
 )
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
@@ -49,14 +53,18 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
     space = new.metadata.namespace
     definition = await usable(services, spec.definition, space)
-    home = definition.spec.track or "default"
-    if who.role is Role.USER and (spec.track or home) != home:
-        # Another track is another pool, which would start paid machines for it.
-        what = f"{definition.name!r} runs on track {home!r}; leave it out"
-        raise intake.invalid(("spec.track", what))
+    own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
     return await fixed(services, caller, with_spec(new, owner=owner), definition)
+
+
+def own_track(caller: Caller, track: str | None, definition: Definition) -> None:
+    """Refuse a user another track than the definition's: it would start paid machines for it."""
+    home = definition.spec.track or "default"
+    if caller.principal.role is Role.USER and (track or home) != home:
+        what = f"{definition.name!r} runs on track {home!r}; leave it out"
+        raise intake.invalid(("spec.track", what))
 
 
 async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
@@ -73,8 +81,21 @@ async def fixed(
     services: ServiceContext, caller: Caller, new: Session, definition: Definition
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
-    spec, now = new.spec, services.clock.now()
-    start, end = _resolved(spec.slot, definition, now)
+    new = pinned(new, definition, services.clock.now())
+    if caller.principal.role is Role.USER:
+        short_enough(services, [new])
+    taken = await session_claims.of_new(services, caller, new, definition)
+    return Admitted(
+        with_status(new, claim=taken.claim),
+        (stores.AtRevision(definition.key, definition.revision), *taken.preconditions),
+        (ledger_rows.touch(ledger_rows.of(definition.key)), *taken.writes),
+    )
+
+
+def pinned(new: Session, definition: Definition, now: datetime) -> Session:
+    """Return a new session with its definition, track and slot, as they are from now on."""
+    spec = new.spec
+    start, end = resolved(spec.slot, definition, now)
     pin = DefinitionPin(
         name=definition.name,
         uid=definition.metadata.uid,
@@ -85,40 +106,84 @@ async def fixed(
     new = with_spec(new, track=spec.track or definition.spec.track)
     # A session without a start begins when it runs, so its times are not known yet.
     asap = spec.slot.start is None
-    new = with_status(
+    return with_status(
         new,
         phase_since=now,
         definition=pin,
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
-    taken = await session_claims.of_new(services, caller, new, definition)
-    return Admitted(
-        with_status(new, claim=taken.claim),
-        (stores.AtRevision(definition.key, definition.revision), *taken.preconditions),
-        (ledger_rows.touch(ledger_rows.of(definition.key)), *taken.writes),
-    )
 
 
-def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
-    """Raise QuotaExceeded when an owner has as many open sessions as one may have.
+def few_enough(services: ServiceContext, owner: str, namespace: str, more: int = 1) -> None:
+    """Raise QuotaExceeded when with so many more an owner has more open sessions than one may have.
 
-    Counted in the cache and in what this request has made; `objects.create` lets one owner make one
-    after the other.
+    Seats count for who booked them. Counted in the cache and in what this request has made;
+    `objects.create` lets one owner make one after the other.
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
-    count += sum(
-        (each.metadata.namespace, each.spec.owner) == (namespace, owner)
-        and services.cache.at(each.key) is None
-        for each in services.objects.saved(Session)
-    )
-    if count >= most:
+    count += len(_unseen(services, owner, namespace))
+    if count + more > most:
+        has = f"{owner} has {quantity.count(count, 'open session')} in {namespace}"
         message = (
-            f"{owner} has {quantity.count(count, 'open session')} in {namespace}, as many as one may "
-            "have (limits.openSessions); cancel one, or wait until one ends"
+            f"{has}, as many as one may have (limits.openSessions); cancel one, or wait until one "
+            "ends"
         )
+        if more > 1:
+            message = (
+                f"{has} and may have {most} (limits.openSessions), so {more} more are too many; ask "
+                "for fewer, or an operator"
+            )
         raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
+
+
+def _unseen(services: ServiceContext, owner: str, namespace: str) -> list[Session]:
+    """Return the owner's sessions that this request has made and the cache lacks."""
+    return [
+        each
+        for each in services.objects.saved(Session)
+        if (each.metadata.namespace, booker(each)) == (namespace, owner)
+        and services.cache.at(each.key) is None
+    ]
+
+
+def short_enough(
+    services: ServiceContext,
+    sessions: Sequence[Session],
+    changed: Mapping[Key, Session] = MappingProxyType({}),
+) -> None:
+    """Raise QuotaExceeded when the slots of an owner last longer together than those of one may.
+
+    `sessions` are some of one owner, as they are to be, `changed` others that the same commit
+    changes. Seats count for who booked them. What has no slot holds nothing ahead of time and does
+    not count.
+    """
+    most = services.settings.now().limits.promised_hours
+    owner, namespace = booker(sessions[0]), sessions[0].namespace
+    if most is None or not any(map(_slot, sessions)):
+        return
+    others = [
+        *services.cache.by(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}"),
+        *_unseen(services, owner, namespace),
+    ]
+    mine = {each.metadata.uid for each in sessions}
+    beside = [changed.get(one.key, one) for one in others if one.metadata.uid not in mine]
+    held = sum(map(_slot, (*sessions, *beside)), timedelta())
+    if held > timedelta(hours=most):
+        hours = held.total_seconds() / 3600
+        message = (
+            f"{owner} would have slots of {hours:.1f} hours in {namespace}, more than the {most} that "
+            "one may have (limits.promisedHours); cancel one, ask for a shorter one, or wait until "
+            "one ends"
+        )
+        raise errors.QuotaExceeded(message, reason="TooManyHours", retry_after=60)
+
+
+def _slot(session: Session) -> timedelta:
+    """Return how long a session's slot is; nothing when it has none."""
+    start, end = session.status.start, session.status.end
+    return timedelta() if session.spec.slot.start is None or not (start and end) else end - start
 
 
 async def update_session(
@@ -139,8 +204,20 @@ async def update_session(
     return await extended(services, caller, new, after.end)
 
 
+def demand_booker(caller: Caller, old: Session, deed: str) -> None:
+    """Raise Denied (SeatOfGroup) to whoever sits on a seat of a group that somebody else booked."""
+    seat, who = old.status.seat, caller.principal
+    if seat is not None and who.role is Role.USER and who.name != seat.booked_by:
+        message = (
+            f"session {old.name!r} is seat {seat.seat!r} of group {seat.group!r}: {seat.booked_by} "
+            f"booked it and may {deed} it"
+        )
+        raise errors.Denied(message, reason="SeatOfGroup")
+
+
 async def delete_session(services: ServiceContext, caller: Caller, old: Session) -> Admitted:
     """End a session that still runs, and keep its record until everything of it is gone."""
+    demand_booker(caller, old, "delete")
     if old.status.phase in TERMINAL and old.status.reservation is None:
         return Admitted(old)
     if old.status.phase not in TERMINAL and old.spec.cancel is None:
@@ -153,20 +230,26 @@ async def delete_session(services: ServiceContext, caller: Caller, old: Session)
 
 def cancelled(services: ServiceContext, caller: Caller, old: Session, reason: str) -> Session:
     """Return the session with its cancellation recorded."""
+    demand_booker(caller, old, "cancel")
     by = caller.principal.name
     return with_spec(old, cancel=Cancellation(at=services.clock.now(), by=by, reason=reason))
 
 
 async def extended(
-    services: ServiceContext, caller: Caller, old: Session, end: datetime | None
+    services: ServiceContext,
+    caller: Caller,
+    old: Session,
+    end: datetime | None,
+    beside: session_claims.Together | None = None,
 ) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
     Refused: NoCapacity names what the worker lacks, or its pool beside what is promised, SlotOver that it has ended, NoSlot that it has
     no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is extended like
-    the slot, in the commit that checks the worker's ledger row.
+    the slot, in the commit that checks the worker's ledger row; `beside` are sessions that the same
+    commit extends.
     """
-    del caller
+    demand_booker(caller, old, "extend")
     status = old.status
     if status.phase in TERMINAL:
         message = f"session {old.name!r} is over already ({status.phase}) and cannot be extended"
@@ -188,26 +271,37 @@ async def extended(
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
     if definition is not None:
-        _longest(definition, status.start or services.clock.now(), end, "end")
+        longest(definition, status.start or services.clock.now(), end, "end")
+    beside = beside or await session_claims.together(services)
+    if caller.principal.role is Role.USER:
+        longer_slot = with_status(old, end=in_utc(end))
+        short_enough(services, [longer_slot], beside.changed)
     changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
-    taken = await session_claims.longer(services, old, end - before)
+    taken = await session_claims.longer(services, old, end - before, beside)
     changed = with_status(changed, end=in_utc(end), claim=taken.claim)
     held = status.reservation
     if status.worker is None or held is None or held.end is None:
+        beside.changed[old.key] = changed
         return Admitted(changed, taken.preconditions, taken.writes)
     longer = msgspec.structs.replace(held, end=held.end + (end - before))
-    revision = await services.fresh()
-    _room(services, old, status.worker, longer, held.end)
+    _room(services, old, status.worker, longer, since=held.end, beside=beside)
     row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)
+    changed = beside.changed[old.key] = with_status(changed, reservation=longer)
     return Admitted(
-        with_status(changed, reservation=longer),
-        (ledger_rows.untouched(row, revision), *taken.preconditions),
+        changed,
+        (ledger_rows.untouched(row, beside.revision), *taken.preconditions),
         (ledger_rows.touch(row), *taken.writes),
     )
 
 
 def _room(
-    services: ServiceContext, mine: Session, worker: str, longer: Reservation, since: datetime
+    services: ServiceContext,
+    mine: Session,
+    worker: str,
+    longer: Reservation,
+    *,
+    since: datetime,
+    beside: session_claims.Together,
 ) -> None:
     host = services.cache.get(Worker, worker, mine.metadata.namespace)
     if host is None or host.status.capacity is None:
@@ -216,9 +310,10 @@ def _room(
     assert until is not None  # noqa: S101 - the caller extends bounded reservations only
     if host.deleting or host.spec.desired != "Ready" or host.spec.drain is not None:
         raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
+    here = services.cache.by(indices.SESSIONS_HERE, host.key.path)
     others = [
         each.status.reservation
-        for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
+        for each in (beside.changed.get(one.key, one) for one in here)
         if each.key != mine.key and each.status.reservation is not None
     ]
     now = services.clock.now()
@@ -232,7 +327,8 @@ def _room(
         raise Refused(message, reason="NoCapacity")
 
 
-def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
+def resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
+    """Return when a slot begins and ends; Invalid names what is wrong with it."""
     try:
         zoneinfo.ZoneInfo(slot.zone)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
@@ -250,11 +346,12 @@ def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[dateti
         end = start + timedelta(minutes=definition.spec.default_duration_minutes)
     if end <= max(now, start):
         raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
-    _longest(definition, start, end, "spec.slot.end")
+    longest(definition, start, end, "spec.slot.end")
     return in_utc(start), in_utc(end)
 
 
-def _longest(definition: Definition, start: datetime, end: datetime, field: str) -> None:
+def longest(definition: Definition, start: datetime, end: datetime, field: str) -> None:
+    """Raise Invalid (TooLong) for a slot that is longer than its definition allows."""
     limit = timedelta(minutes=definition.spec.max_duration_minutes)
     if end - start > limit:
         minutes = definition.spec.max_duration_minutes

@@ -19,7 +19,6 @@ from labfleet.decisions.lifecycle.session import moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
-    LOOK_AHEAD,
     ON_DEMAND_PATIENCE,
     PLACEMENTS,
     SOON,
@@ -43,7 +42,6 @@ from labfleet.resources.session import (
 from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 __all__ = [
-    "LOOK_AHEAD",
     "ON_DEMAND_PATIENCE",
     "PLACEMENTS",
     "Action",
@@ -64,6 +62,8 @@ def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
         draft.set(phase_since=now)
     if seen.lab is not None:
         draft.set(lab=_with_progress(session.status.lab, seen.lab, now))
+    if seen.used is not None:
+        draft.set(used=seen.used, measured=seen.measured)
     if session.status.phase in phases.STARTED:
         moving.note_answer(draft)
     return _HANDLERS[session.status.phase](draft)

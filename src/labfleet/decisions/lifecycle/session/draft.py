@@ -15,6 +15,7 @@ from labfleet.decisions.lifecycle.session import budget, phases
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition
+from labfleet.resources.history import Use
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -36,8 +37,6 @@ S = SessionPhase
 Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
 
 ON_DEMAND_PATIENCE = timedelta(hours=24)
-# How long before a slot a place is looked for: a metal worker boots in the meantime.
-LOOK_AHEAD = timedelta(seconds=2100)
 # How many workers one session may lose before it is failed.
 PLACEMENTS = 5
 PRESENT = (
@@ -67,6 +66,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `forced_out` is why its worker is emptied without waiting for it; None: it is not.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have.
+    `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
     host_lost: bool = False
@@ -88,6 +88,8 @@ class SessionObservation(msgspec.Struct, frozen=True):
     before: int = 0
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
+    used: dict[str, Use] | None = None
+    measured: int = 0
     trouble: str = ""
 
 
