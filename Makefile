@@ -13,7 +13,7 @@ FOR_TESTS := $(VENV)/.current-tests
 # tests was a tenth of their CPU time. Empty means that it is written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo quick test test-real test-wheel check coverage bench agreement seeds soak mutants fuzz clean
+.PHONY: setup demo quick test test-real test-wheel check coverage bench agreement seeds booked soak mutants fuzz clean
 # Two pips at once would break the environment. Targets that can use several CPUs do so themselves.
 .NOTPARALLEL:
 
@@ -62,6 +62,10 @@ test-wheel: setup
 # 200 short rehearsals with every kind of fault: a change must keep every rule in all of them.
 seeds: setup
 	$(BIN)/labfleet rehearse --seeds 1..200 --hours 6 --simulations 120 --jobs 2 --every-fault --json $(ARGS)
+
+# An exam that 50 callers book at once, two weeks ahead, in 50 seeds with slow boots.
+booked: setup
+	$(BIN)/labfleet rehearse --book --seeds 1..50 --jobs 2 --json $(ARGS)
 
 # As many long rehearsals as MINUTES allow; goes on where the last soak of the same fleet ended. They
 # keep both CPUs busy beside a server, which must not lose the lead of any role meanwhile.

@@ -13,7 +13,7 @@ from virtual_time import play
 from world import ADMIN, MACHINE, World, later, world
 
 from labfleet.controllers import promises
-from labfleet.controllers.scheduler import CYCLE, KEY, Scheduler
+from labfleet.controllers.scheduler import KEY, QUIET, Scheduler
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Again
 from labfleet.engine.election import AlwaysLeader
@@ -303,7 +303,7 @@ def test_a_lowered_maximum_says_whose_promises_are_in_danger() -> None:
 def facts(w: World) -> dict[str, str]:
     """Return the sessions that have been in danger, and whether they are not any more."""
     known = {
-        each.name: conditions.find(each.status.conditions, SessionCondition.PROMISE_KEPT)
+        each.name: conditions.find(each.status.conditions, SessionCondition.PROMISE_SAFE)
         for each in w.cache.all(Session)
     }
     return {name: fact.status for name, fact in known.items() if fact is not None}
@@ -334,7 +334,7 @@ def test_owners_of_what_is_in_danger_are_told_and_a_wavering_maximum_is_not_told
             assert facts(w) == {"c": "True", "d": "True"}
             assert sorted(notices) == [
                 (kind, name)
-                for kind in ("notice.in_danger", "notice.promise_kept")
+                for kind in ("notice.in_danger", "notice.promise_safe")
                 for name in ("c", "d")
             ]
             w.check()
@@ -419,6 +419,6 @@ def test_a_new_leader_decides_on_all_that_was_stored() -> None:
             late.caught_up(await late.reset())
             await w.let_pass(5)
             assert cycle.done()
-            assert await cycle == Again(CYCLE)
+            assert await cycle == Again(QUIET)
 
     play(story)

@@ -182,7 +182,7 @@ def test_danger_is_told_with_its_reason_and_when_it_is_over() -> None:
     old = booked()
 
     def fact(status: conditions.Status, reason: SessionReason) -> Session:
-        name = SessionCondition.PROMISE_KEPT
+        name = SessionCondition.PROMISE_SAFE
         known = conditions.put((), name, status, reason, reason.sentence, now=START)
         return now_is(old, conditions=known)
 
@@ -190,7 +190,7 @@ def test_danger_is_told_with_its_reason_and_when_it_is_over() -> None:
     (said,) = told(old, danger)
     assert (said.type, said.data["reason"]) == (N.IN_DANGER, "PlacesGone")
     assert "fewer workers than it has promised" in said.subject
-    assert types(told(danger, kept)) == [N.PROMISE_KEPT]
+    assert types(told(danger, kept)) == [N.PROMISE_SAFE]
     assert told(danger, danger) == told(old, kept) == []
 
 

@@ -106,13 +106,17 @@ class Assembly:
             Scheduler(context, self.store, self.rng, self.decided).reconcile,
             1,
         )
-        pools = self._controller(context, "pool", PoolController(context, self.store).reconcile, 4)
+        rest = pacing.pool_rest(context.cache)
+        step = pacing.slower(
+            PoolController(context, self.store).reconcile, context, self.pace, rest
+        )
+        pools = self._controller(context, "pool", step, 4)
         care = Upkeep(context, self.services, self.store).reconcile
         upkeep = self._controller(context, "upkeep", care, 1)
         cache = context.cache
         scheduler.resync(RESYNC_SECONDS, lambda: (SCHEDULER,))
         upkeep.resync(RESYNC_SECONDS, lambda: (UPKEEP,))
-        pools.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Pool)])
+        pools.resync(self._resync, lambda: [each.key for each in cache.all(Pool)])
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
             if _places(old, new):

@@ -1,6 +1,6 @@
-"""Reconcile steady workers and sessions less often, for what-if runs.
+"""Reconcile steady workers, sessions and pools less often, for what-if runs.
 
-Workers that host and sessions that run are reconciled every 20 to 30 seconds. That is most of a
+Workers that host, sessions that run and pools are reconciled every 20 to 30 seconds. That is most of a
 fleet's work and decides little: bookings, requests and ends of slots come as events or at known
 instants. `slower` wraps a reconcile function so that these steady reconciles are further apart.
 An object that is starting, ending, in doubt or in trouble keeps the interval of its decision.
@@ -9,13 +9,18 @@ An object that is starting, ending, in doubt or in trouble keeps the interval of
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, time, timedelta
 
 from labfleet.controllers.context import Context
+from labfleet.decisions.claims import lead
+from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Again, Done, Reconcile
+from labfleet.kernel.clock import in_utc
 from labfleet.resources.meta import Key, Resource
+from labfleet.resources.pool import Pool, PoolPhase
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.kinds import indices
 
 IDLE_SECONDS = 15.0
 """A decision that asks to be repeated sooner than this is waiting for something."""
@@ -70,3 +75,31 @@ def session_rest(session: Resource, now: datetime) -> float | None:
         return None
     left = (until - now).total_seconds()
     return left if left > 0 else None
+
+
+def pool_rest(cache: Cache) -> Rest:
+    """Return how long a pool may be left alone that has just its minimum, all of it up.
+
+    Nothing waits for it and nothing is surplus. So it may rest to the head start of the first day
+    on which it has promised something; whatever changes before that is an event.
+    """
+
+    def rest(pool: Resource, now: datetime) -> float | None:
+        if not isinstance(pool, Pool) or pool.status.phase is not PoolPhase.READY:
+            return None
+        status, least = pool.status, pool.spec.scaling.min_workers
+        if status.waiting_sessions or not status.workers == status.ready == least:
+            return None
+        today = in_utc(now).toordinal()
+        days = [
+            day
+            for path, day in cache.values(indices.SESSIONS_CLAIMING)
+            if path == pool.key.path and day >= today
+        ]
+        if not days:
+            return float("inf")
+        first = datetime.combine(datetime.fromordinal(min(days)), time(), tzinfo=in_utc(now).tzinfo)
+        left = first - lead.of(pool) - now
+        return left.total_seconds() if left > timedelta() else None
+
+    return rest

@@ -7,8 +7,8 @@ workers would be made on which no session is placed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
@@ -23,17 +23,37 @@ from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
 from labfleet.service.kinds.pool_leads import Leads
 
+ALWAYS = datetime.min.replace(tzinfo=UTC)
+KEPT_LIMIT = 5000
+"""How many groups of sessions that wait alike are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Reads waiting sessions from the cache."""
+    """Reads waiting sessions from the cache.
+
+    `_ahead` has for sessions that wait alike, with pools and definition as they were read, when the
+    first of them is due: until then none is looked at again, so that a pool's step does not grow with
+    what it has promised.
+    """
 
     context: Context
+    _ahead: dict[object, tuple[tuple[object, ...], datetime]] = field(default_factory=dict)
 
     def due(self, now: datetime) -> list[Session]:
         """Return the sessions that are to be placed now, most urgent first."""
         cache = self.context.cache
         return _due(cache.by(indices.SESSIONS_PENDING, True), Leads(cache), now)
+
+    def next_due(self, now: datetime) -> datetime | None:
+        """Return when the next slot that is ahead comes in reach; None: no slot is ahead."""
+        leads = Leads(self.context.cache)
+        ahead = (
+            leads.looked_for(session)
+            for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
+            if not session_phases.end_asked(session)
+        )
+        return min((each for each in ahead if each is not None and each > now), default=None)
 
     def due_in(self, pool: Pool, now: datetime) -> list[Session]:
         """Return the sessions to be placed now for which this pool is the one that grows.
@@ -49,7 +69,7 @@ class Requests:
             first = next(cache.each(indices.SESSIONS_WAITING, value))
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) == pool.name:
-                found += cache.by(indices.SESSIONS_WAITING, value)
+                found += self._reached(value, now)
         return _due(found, Leads(cache), now)
 
     def due_without_pool(self, namespace: str, now: datetime) -> list[Session]:
@@ -61,8 +81,23 @@ class Requests:
             first = next(cache.each(indices.SESSIONS_WAITING, value))
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) is None:
-                found += cache.by(indices.SESSIONS_WAITING, value)
+                found += self._reached(value, now)
         return _due(found, Leads(cache), now)
+
+    def _reached(self, value: tuple[str, str | None, str], now: datetime) -> tuple[Session, ...]:
+        """Return the sessions that wait alike; none while the first of them is not due."""
+        cache = self.context.cache
+        sessions = cache.by(indices.SESSIONS_WAITING, value)
+        definition = cache.find(refs.definition_of(sessions[0])) if sessions else None
+        read = (sessions, cache.by(indices.POOLS_IN, value[0]), definition)
+        known = self._ahead.get(value)
+        if known is None or any(old is not new for old, new in zip(known[0], read, strict=True)):
+            if len(self._ahead) >= KEPT_LIMIT:
+                self._ahead.clear()
+            leads = Leads(cache)
+            first = min((leads.looked_for(each) or ALWAYS for each in sessions), default=now)
+            known = self._ahead[value] = (read, first)
+        return sessions if known[1] <= now else ()
 
     def ahead(self, now: datetime) -> list[Session]:
         """Return the sessions of later slots that were not checked yet, in name order."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -43,6 +43,8 @@ from labfleet.service.kinds.pool_leads import Leads
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
 CYCLE = 15.0
+QUIET = 60.0
+"""Longest time between two cycles while nothing waits: slots that come in reach are known ahead."""
 CYCLE_LIMIT = 500
 HEAD = 400
 YIELD_EVERY = 10
@@ -80,16 +82,23 @@ class Scheduler:
         self._no_room: set[tuple[object, ...]] = set()
         self._term: stores.Fence | None = None
         self._bindings = Bindings(context, ACTOR)
+        self._quiet: tuple[int, datetime] | None = None
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Run one cycle."""
         del key
         await self._begin_term()
-        now = self.context.clock.now()
+        now, revision = self.context.clock.now(), self.context.cache.revision
+        if self._quiet is not None and self._quiet[0] == revision and now < self._quiet[1]:
+            return Again(_seconds(self._quiet[1] - now))
         due, ahead = self._requests.due(now), self._requests.ahead(now)
         unpromised = promises.without_claim(self.context.cache)
         if not due and not ahead and not unpromised:
-            return Again(CYCLE)
+            # Nothing of this changes but by a commit, or when the next slot comes in reach.
+            until = self._requests.next_due(now) or now + timedelta(days=1)
+            self._quiet = (revision, until)
+            return Again(_seconds(until - now))
+        self._quiet = None
         self._bindings = Bindings(self.context, ACTOR)  # nothing of a cycle that was cut off
         board = await self._snapshot()
         last = max(board.revision, await self._promise_some(unpromised, board))
@@ -437,6 +446,10 @@ class Scheduler:
         if board is not None:
             board.promises.took(session, status.claim, None, revision)
         return revision
+
+
+def _seconds(left: timedelta) -> float:
+    return min(max(left.total_seconds(), 0.0), QUIET)
 
 
 def _same(before: Decision, after: Decision) -> bool:

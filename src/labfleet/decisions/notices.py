@@ -108,17 +108,17 @@ def _longer(old: Session, new: Session) -> Iterator[Notice]:
 def _endangered(old: Session, new: Session) -> Iterator[Notice]:
     before, after = _danger(old), _danger(new)
     if after == "False" and before != "False":
-        fact = conditions.find(new.status.conditions, SessionCondition.PROMISE_KEPT)
+        fact = conditions.find(new.status.conditions, SessionCondition.PROMISE_SAFE)
         why = "" if fact is None else fact.message
         reason = "" if fact is None else fact.reason
         told = f"may not start as promised: {why}"
         yield _notice(new, N.IN_DANGER, told, reason=reason, message=why[:LONGEST])
     elif before == "False" and after == "True":
-        yield _notice(new, N.PROMISE_KEPT, f"has its place again{_from(new)}")
+        yield _notice(new, N.PROMISE_SAFE, f"has its place again{_from(new)}")
 
 
 def _danger(session: Session) -> str | None:
-    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
     return None if fact is None else fact.status
 
 

@@ -24,6 +24,7 @@ from labfleet.cli.kit import examples
 from labfleet.kernel import errors, ids
 from labfleet.rehearsal import faults, plan_command
 from labfleet.rehearsal.seeds import playing
+from labfleet.rehearsal.seeds.booked_exam import Exam
 from labfleet.rehearsal.seeds.run import Options, plan_of
 from labfleet.rehearsal.seeds.shrinking import shrink
 
@@ -52,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
         help="as many workers on people's own servers besides (default 0)")  # fmt: skip
     add("--simulations", type=_whole(0, 100_000), metavar="N",
         help="run scripts a day that ask for clusters (default none)")  # fmt: skip
+    add("--book", action="store_true",
+        help="play an exam booked two weeks ahead by 50 callers at once instead of a day")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")
     add("--faults", choices=(faults.HARSH, faults.MILD, faults.NONE),
         help="how much goes wrong (default harsh)")  # fmt: skip
@@ -151,8 +154,13 @@ def main(argv: Sequence[str]) -> int:
     options = Options(**{
         name: value
         for name in Options.__dataclass_fields__
-        if (value := getattr(given, names.get(name, name))) not in (None, (), False)
+        if name != "book"
+        and (value := getattr(given, names.get(name, name))) not in (None, (), False)
     })  # fmt: skip
+    if given.book and options != Options():
+        made.error("--book plays a fleet and a day of its own; leave fleet, day and faults out")
+    if given.book:
+        options = Options(book=Exam())
     seeds = (1,) if given.seeds is None else given.seeds
     if options.keep is not None and len(seeds) > 1:
         made.error("--keep goes with one seed: each has scheduled faults of its own")
@@ -199,7 +207,7 @@ def _rehearsed(
     if stopped:
         goes_on = "" if given.state is None else "; the same command goes on from here"
         _tell(f"\nstopped: {len(asked)} of {len(seeds)} seeds were played{goes_on}")
-    if not given.no_shrink and not stopped:
+    if not given.no_shrink and not stopped and options.book is None:
         _shrunk(asked, options)
     answer = playing.answer(asked, options, time.monotonic() - begun, len(seeds))
     _show(answer, as_json=given.json)
@@ -250,6 +258,9 @@ def _show(answer: dict[str, Any], *, as_json: bool) -> None:
     out.write(_wrapped(f"faults: {told or 'none'}"))
     if never:
         out.write(_wrapped(f"struck nothing: {never}"))
+    if answer["booked"]:
+        told = ", ".join(f"{word} {many}" for word, many in answer["booked"].items())
+        out.write(_wrapped(f"booked: {told}"))
     for name, seen in answer["overload"].items():
         out.write(
             f"cluster {name}: over a target in {seen['share']:.2%} of {seen['minutes']} minutes\n"

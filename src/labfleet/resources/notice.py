@@ -32,7 +32,7 @@ class NoticeType(Word):
         "it ended, or never started, although nobody wanted that (outcome, reason)",
     )
     IN_DANGER = "notice.in_danger", "what was promised to it may not be kept (reason)"
-    PROMISE_KEPT = "notice.promise_kept", "what was in danger has a place again"
+    PROMISE_SAFE = "notice.promise_safe", "what was in danger has a place again"
 
 
 class Notice(Record, frozen=True, kw_only=True):

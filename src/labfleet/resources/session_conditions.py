@@ -11,6 +11,7 @@ class SessionReason(Reason):
     """Why a condition of a session is as it is."""
 
     ANSWERING = "Answering", "The answer came as expected."
+    AUTOMATION_PAUSED = "AutomationPaused", "Its pool, or every automatic action, was paused."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     DRAINING = "Draining", "Its pool is being emptied."
@@ -18,7 +19,16 @@ class SessionReason(Reason):
     NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
     KEPT = "Kept", "Its promise has a place with room."
     NO_TEMPLATE = "NoTemplate", "Its pool makes no workers: its template is missing or disabled."
+    IN_TIME = "InTime", "It began within its grace."
+    LAB_FAILED = "LabFailed", "Its lab was refused, was deleted by somebody, or did not come up."
+    MAXIMUM_LOWERED = "MaximumLowered", "Its pool may have fewer workers than it had promised."
+    NO_MACHINE = "NoMachine", "The provider gave no machine in time, or did not answer."
     NOT_ANSWERING = "NotAnswering", "A port does not answer; the message names it."
+    NOT_EXPLAINED = (
+        "NotExplained",
+        "Nothing outside is known that kept it from beginning: tell who maintains Labfleet.",
+    )
+    NOT_LICENSED = "NotLicensed", "A worker of its pool had no licence."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
@@ -26,15 +36,21 @@ class SessionReason(Reason):
     PLACED = "Placed", "A worker was found for it."
     REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
     PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
-    ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
     TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
     TAGS_ADDED = "TagsAdded", "Nodes of its lab name ports that it was not given."
     TAGS_MISSING = "TagsMissing", "Nodes of its lab lack tags of its ports; the message names them."
     TAGS_WRITTEN = "TagsWritten", "What the nodes name was read back, and it is what was given."
+    POOL_ENDED = "PoolEnded", "Its pool is gone, or is being emptied."
+    ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    SERVER_SILENT = "ServerSilent", "CML of a worker of its pool did not answer, or was not well."
+    SHORT_NOTICE = "ShortNotice", "It was asked for later than a worker takes to boot."
+    TEMPLATE_MISSING = "TemplateMissing", "The template of its pool was missing or disabled."
     WAITING = "Waiting", "Other labs of the worker boot first."
+    WORKER_CLOSED = "WorkerClosed", "A worker of its pool was stopped, drained or closed."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
     WORKERS_LATE = "WorkersLate", "The worker for it is not up in time."
     WORKERS_SMALLER = "WorkersSmaller", "Workers of its pool have less than was promised on them."
+    WORKER_LOST = "WorkerLost", "A worker of its pool was lost, or did not come up."
 
 
 R = SessionReason
@@ -92,8 +108,8 @@ class SessionCondition(ConditionType):
         R.NOT_SEEN,
         R.OBSERVED,
     )
-    PROMISE_KEPT = (
-        "PromiseKept",
+    PROMISE_SAFE = (
+        "PromiseSafe",
         "False while what was promised to it may not be kept; True since it has a place again.",
         R.DRAINING,
         R.KEPT,
@@ -101,6 +117,24 @@ class SessionCondition(ConditionType):
         R.PLACES_GONE,
         R.WORKERS_LATE,
         R.WORKERS_SMALLER,
+    )
+    PROMISE_KEPT = (
+        "PromiseKept",
+        "What was promised to it began within its grace; False names what kept it from that.",
+        R.AUTOMATION_PAUSED,
+        R.IN_TIME,
+        R.LAB_FAILED,
+        R.MAXIMUM_LOWERED,
+        R.NO_MACHINE,
+        R.NOT_EXPLAINED,
+        R.NOT_LICENSED,
+        R.POOL_ENDED,
+        R.ROOM_HELD,
+        R.SERVER_SILENT,
+        R.SHORT_NOTICE,
+        R.TEMPLATE_MISSING,
+        R.WORKER_CLOSED,
+        R.WORKER_LOST,
     )
 
 

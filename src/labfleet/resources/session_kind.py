@@ -90,6 +90,16 @@ _RUNBOOK = runbook(
         ),
     ),
     (
+        "PromiseKept",
+        "",
+        "False: it began later than its grace, or never; the reason says what kept it from that.",
+        _EXPLAIN,
+        (
+            "See the reason: the pool, its workers and its provider tell the rest. NotExplained is a "
+            "fault of Labfleet: report it with the session's events."
+        ),
+    ),
+    (
         "LabStarted",
         "",
         "False: nodes are not up yet, or stay queued.",
@@ -124,7 +134,7 @@ _RUNBOOK = runbook(
         "See the worker.",
     ),
     (
-        "PromiseKept",
+        "PromiseSafe",
         "",
         "False: its pool cannot hold what it promised to it, or is late with its worker.",
         _EXPLAIN,

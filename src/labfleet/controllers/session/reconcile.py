@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.session import act, observer
+from labfleet.controllers.session import act, circumstances, observer
 from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.usage_report import UsageReporter
 from labfleet.decisions import lab_use
+from labfleet.decisions.lifecycle.session import budget, promise
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import refs
+from labfleet.resources import conditions, refs
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Effect, Key
-from labfleet.resources.session import TERMINAL, LabStatus, Session
+from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionStatus
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import past_runs
@@ -217,10 +221,29 @@ class SessionController:
                 ledger_rows.touch(ledger_rows.of(worker.key)),
             )
         writes += self._taught(session, step)
-        status = msgspec.structs.replace(step.status, effect=effect)
+        status = msgspec.structs.replace(self._judged(session, step.status), effect=effect)
         return await self._save(
             session, status, status.message or status.phase, step.finalizers, writes
         )
+
+    def _judged(self, session: Session, status: SessionStatus) -> SessionStatus:
+        """Return the status with what became of the session's promise, when this step decides it."""
+        now, claim = self.context.clock.now(), session.status.claim
+        grace = budget.of(session, self.context.cache.find(refs.definition_of(session))).grace
+        found = promise.outcome(session, status, timedelta(seconds=grace), now)
+        if found is None or claim is None:
+            return status
+        why = SessionReason.IN_TIME
+        if found == "missed":
+            why = promise.cause(status.reason, circumstances.around(self.context, session, claim))
+        facts = conditions.put(
+            status.conditions,
+            SessionCondition.PROMISE_KEPT,
+            "True" if found == "kept" else "False",
+            why,
+            now=now,
+        )
+        return msgspec.structs.replace(status, conditions=facts)
 
     def _taught(self, session: Session, step: lifecycle.Step) -> tuple[stores.Write, ...]:
         """Return the write that keeps a session's run when it ends with this step."""

@@ -79,7 +79,7 @@ def marked(session: Session, why: PoolReason | None, now: datetime) -> tuple[Con
     A session that never was in danger has no such fact, and another reason for the same danger is
     no news.
     """
-    known = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    known = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
     wanted: conditions.Status = "True" if why is None else "False"
     if (known is None and why is None) or (known is not None and known.status == wanted):
         return None
@@ -90,7 +90,7 @@ def marked(session: Session, why: PoolReason | None, now: datetime) -> tuple[Con
     )
     return conditions.put(
         session.status.conditions,
-        SessionCondition.PROMISE_KEPT,
+        SessionCondition.PROMISE_SAFE,
         wanted,
         reason,
         reason.sentence,

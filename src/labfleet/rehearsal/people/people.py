@@ -2,7 +2,7 @@
 
 Every request goes through a client (`replicas.fleet_client`) to some living replica, as through a
 load balancer. A request without an answer is sent again with the same idempotency key. The people
-who run the fleet are in `operators`.
+who run the fleet are in `operators`, those who book long ahead in `bookers`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from labfleet.rehearsal.people.bookers import Bookers
 from labfleet.rehearsal.people.operators import Operators
 from labfleet.rehearsal.people.sending import Sender
 from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient, ReplicaCall
@@ -84,6 +85,7 @@ class People:
     retried: int = 0
     sender: Sender = field(init=False)
     operators: Operators = field(init=False)
+    bookers: Bookers = field(init=False)
     _keys: int = 0
 
     def __post_init__(self) -> None:
@@ -91,6 +93,8 @@ class People:
         self.operators = Operators(
             self.demand.hours, self.rng, self.client, self._request, self.replicas, self.adopted
         )
+        desk = Sender(self.rng.stream("bookers' desk"), self.replicas)
+        self.bookers = Bookers(self.demand.hours, self.rng.stream("bookers"), self.client, desk)
 
     async def run(self) -> None:
         """Set the fleet up, then let everybody come at their times."""
@@ -99,6 +103,8 @@ class People:
             for number, visit in enumerate(self._visits()):
                 group.create_task(self._visit(number, visit))
             group.create_task(self.operators.run())
+            if self.demand.sessions:
+                group.create_task(self.bookers.run())
 
     def _visits(self) -> list[Visit]:
         """Return all visits: single people, classes and exams."""

@@ -19,10 +19,14 @@ TRIES = 30
 
 @dataclass(slots=True)
 class Sender:
-    """Where requests go; `rng` draws the process, `refused` counts refusals by their reason."""
+    """Where requests go; `rng` draws the process, `refused` counts refusals by their reason.
+
+    `on_refusal` takes each refusal as it was told.
+    """
 
     rng: SeededRng
     replicas: Callable[[], list[Replica]]
+    on_refusal: Callable[[errors.LabfleetError], object] | None = None
     refused: Counter[str] = field(default_factory=Counter)
     asked: int = 0
 
@@ -45,6 +49,8 @@ class Sender:
                 if isinstance(problem, errors.Conflict) and problem.reason == "Conflict":
                     continue
                 self.refused[problem.reason] += 1
+                if self.on_refusal is not None:
+                    self.on_refusal(problem)
                 return None
             await asyncio.sleep(min(2.0 * (attempt + 1), 30.0))
         self.refused["GaveUp"] += 1

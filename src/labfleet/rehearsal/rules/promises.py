@@ -1,5 +1,7 @@
 """The rules on promises: they pack into whole workers, stay where they are, and are kept.
 
+Nothing that is bound takes what is promised to others, and a promise that is not kept has a true cause.
+
 Judged by the checker's own copy of sessions, pools and templates, by plain sums at the instants at
 which claims begin: it knows nothing of how the product packs.
 """
@@ -12,16 +14,26 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions import placement
 from labfleet.interfaces import store
+from labfleet.rehearsal.rules.excuses import BEFORE, OUTSIDE, Excuses
 from labfleet.rehearsal.rules.written import written
+from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.database import SharedDatabase
-from labfleet.resources import kinds
-from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, of_vector, vector
+from labfleet.resources import conditions, kinds
+from labfleet.resources.amounts import (
+    DIMENSIONS,
+    Amounts,
+    Claim,
+    Reservation,
+    of_vector,
+    vector,
+)
+from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
-from labfleet.resources.session_conditions import PhaseReason
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 from labfleet.resources.template import Template
-from labfleet.resources.worker import Worker
+from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.stores import rules
 
 AHEAD = timedelta(hours=1)
@@ -37,13 +49,15 @@ PARTS = frozenset(
 
 @dataclass(slots=True)
 class Promises:
-    """Watches the claims of a run; `excused` says whether something outside happened in it."""
+    """Watches the claims of a run; `excuses` knows what happened outside of the product."""
 
     shared: SharedDatabase
     broken: Callable[[str, str], None]
-    excused: Callable[[], bool]
+    excuses: Excuses
     _sessions: dict[Key, Session] = field(default_factory=dict)
     _most: dict[str, int] = field(default_factory=dict)
+    _now: dict[str, int] = field(default_factory=dict)
+    _pools: dict[tuple[str, str], str] = field(default_factory=dict)
     _sizes: dict[str, Amounts] = field(default_factory=dict)
     _since: dict[str, datetime] = field(default_factory=dict)
     _people: dict[str, datetime] = field(default_factory=dict)
@@ -70,13 +84,24 @@ class Promises:
         if isinstance(new, Session):
             self._session(write.key, new, commit)
         elif isinstance(new, Pool):
+            self._now[new.key.path] = new.spec.scaling.max_workers
             self._most[new.key.path] = max(
                 self._most.get(new.key.path, 0), new.spec.scaling.max_workers
             )
         elif isinstance(new, Template):
             made = placement.shape(new.name, "", new.spec.machine).capacity
             self._grew(space, self._sizes.get(space, Amounts()), made)
-        elif isinstance(new, Worker) and new.status.capacity is not None and space in self._sizes:
+        elif isinstance(new, Worker):
+            self._worker(new, space)
+
+    def _worker(self, new: Worker, space: str) -> None:
+        """Remember of which pool a worker is, while it may serve, and how large it is."""
+        over = new.status.phase in {WorkerPhase.FAILED, WorkerPhase.TERMINATED}
+        if over or new.spec.pool is None:
+            self._pools.pop((space, new.name), None)
+        else:
+            self._pools[space, new.name] = new.spec.pool
+        if new.status.capacity is not None and space in self._sizes:
             self._grew(space, self._sizes[space], new.status.capacity)
 
     def _grew(self, space: str, before: Amounts, size: Amounts) -> None:
@@ -92,6 +117,9 @@ class Promises:
             self._packed(key, claim)
             if before is not None:
                 self._stays(key, before, claim, new, commit)
+        held = new.status.reservation
+        if held is not None and (old is None or held != old.status.reservation):
+            self._takes(key, held, commit.cause.at)
         self._kept(old, new, commit)
 
     def _packed(self, key: Key, claim: Claim) -> None:
@@ -119,6 +147,32 @@ class Promises:
                     self.broken("packed", f"{told} at {at}: {len(held)} claims, with {key}")
                     return
 
+    def _takes(self, key: Key, held: Reservation, now: datetime) -> None:
+        """Report a binding, or a longer one, after which an earlier promise has no worker left.
+
+        Judged at each instant at which a claim begins that is still to come: its place is served by
+        a worker, or by one that no other place needs, there or to be made.
+        """
+        pool, space = self._pools.get((key.namespace, held.holder)), key.namespace
+        size, most = self._sizes.get(space), self._now.get(f"{space}/{pool}")
+        if pool is None or size is None or most is None:
+            return
+        near = [each for k, each in self._sessions.items() if k.namespace == space]
+        coming = [
+            claim
+            for each in near
+            if (claim := each.status.claim) is not None
+            and each.status.phase is SessionPhase.PENDING
+            and (claim.pool, claim.place < most, claim.start > now) == (pool, True, True)
+        ]
+        bound = [each for each in near if self._pools.get((space, _holder(each))) == pool]
+        for at in {each.start for each in coming if held.end is None or each.start < held.end}:
+            lost = _without_worker(at, coming, bound, size, most)
+            if lost is not None:
+                told = f"{key} takes what place {lost} of pool {space}/{pool} has promised at {at}"
+                self.broken("taken", told)
+                return
+
     def _stays(
         self, key: Key, before: Claim, claim: Claim, new: Session, commit: store.Commit
     ) -> None:
@@ -129,24 +183,90 @@ class Promises:
             self.broken("packed", f"the promise to {key} moved: {commit.cause.reason!r}")
 
     def _kept(self, old: Session | None, new: Session, commit: store.Commit) -> None:
-        """Report a promise that stood in time and did not start within its grace.
+        """Report a promise that did not begin within its grace, unless a true cause is recorded.
 
-        A fault of the run excuses it, or somebody who changed pool, worker or settings meanwhile.
+        Who gave it back is not let down. What nothing explains is our fault when it stood in time,
+        nobody changed pool, worker or settings meanwhile, and no fault struck around the slot.
         """
         uid, start, now = new.metadata.uid, new.spec.slot.start, commit.cause.at
         if start is None:
             return
         if new.status.claim is not None:
             self._since.setdefault(uid, now)
-        ended = new.status.phase is SessionPhase.EXPIRED
-        if not ended or (old is not None and old.status.phase is SessionPhase.EXPIRED):
+        fact = conditions.find(new.status.conditions, SessionCondition.PROMISE_KEPT)
+        before = None if old is None else _fact(old)
+        if new.status.claim is None or fact == before:
+            if _let_down(old, new) and fact is None:
+                self.broken("kept", f"{new.key} was promised, never began, and nothing says why")
             return
-        late = new.status.reason == PhaseReason.NEVER_STARTED and new.status.claim is not None
-        since = self._since.get(uid, now)
+        if fact is None or fact.status == "True":
+            return
+        since = self._since[uid]
         acts = [self._people[each] for each in ("", new.namespace) if each in self._people]
-        meddled = any(at >= since for at in acts)
-        if late and start - since >= AHEAD and not meddled and not self.excused():
-            self.broken("kept", f"{new.key} was promised and never started: {new.status.message}")
+        people = any(at >= since for at in acts)
+        begin = (start - BEFORE - EPOCH).total_seconds()
+        told = f"{new.key} was promised and began too late or never: {new.status.message}"
+        if fact.reason == SessionReason.SHORT_NOTICE:
+            if start - since >= AHEAD:
+                self.broken("excuse", f"{told}; it stood since {since}, which is no short notice")
+        elif fact.reason != SessionReason.NOT_EXPLAINED:
+            if not self.excuses.true(fact.reason, begin, people=people):
+                self.broken("excuse", f"{told}; {fact.reason} is recorded, and nothing shows it")
+        elif start - since >= AHEAD and not people and not self.excuses.struck(OUTSIDE, begin):
+            self.broken("kept", told)
+
+
+def _holder(session: Session) -> str:
+    held = session.status.reservation
+    return "" if held is None else held.holder
+
+
+def _without_worker(
+    at: datetime, coming: list[Claim], bound: list[Session], size: Amounts, most: int
+) -> int | None:
+    """Return a place whose claims have no worker at an instant; None: each may have one."""
+    needs, taken, serves = dict[int, list[Amounts]](), dict[str, list[Amounts]](), dict[int, str]()
+    for claim in coming:
+        if claim.start <= at < claim.end:
+            needs.setdefault(claim.place, []).append(claim.amounts)
+    for each in bound:
+        held, own = each.status.reservation, each.status.claim
+        if held is None or held.start > at or (held.end is not None and held.end <= at):
+            continue
+        taken.setdefault(held.holder, []).append(held.amounts)
+        if own is not None:
+            serves.setdefault(own.place, held.holder)
+    for place, worker in serves.items():
+        if place in needs and not _fit([*needs.pop(place), *taken[worker]], size):
+            return place
+    loose = sorted(set(taken) - set(serves.values()))
+    free = most - len(taken)
+    for place, wanted in sorted(needs.items()):
+        home = next((each for each in loose if _fit([*wanted, *taken[each]], size)), None)
+        if home is not None:
+            loose.remove(home)
+        elif free > 0:
+            free -= 1
+        else:
+            return place
+    return None
+
+
+def _fit(amounts: list[Amounts], size: Amounts) -> bool:
+    return all(sum(getattr(a, name) for a in amounts) <= getattr(size, name) for name in DIMENSIONS)
+
+
+def _fact(session: Session) -> Condition | None:
+    return conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+
+
+def _let_down(old: Session | None, new: Session) -> bool:
+    """Tell whether a promised session has just ended without having begun, by nobody's wish."""
+    lost = {SessionPhase.EXPIRED, SessionPhase.FAILED}
+    was = None if old is None else old.status.phase
+    refused = new.status.decision is not None and new.status.decision.outcome == "refused"
+    ended = new.status.phase in lost and was not in lost and not refused
+    return ended and new.status.started_at is None and new.status.claim is not None
 
 
 def _automatic(actor: str) -> bool:

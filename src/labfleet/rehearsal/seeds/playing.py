@@ -112,11 +112,14 @@ def row_of(report: Report, options: Options) -> Row:
         "calls": dict(report.calls),
         "runs": dict(report.runs),
         "simulations": dict(report.simulations),
+        "booked": dict(report.booked),
     }
 
 
 def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> str:
     """Return the one command that plays a seed again."""
+    if options.book is not None:
+        return f"labfleet rehearse --seeds {seed} --book"
     words = ["labfleet rehearse", f"--seeds {seed}", f"--hours {options.hours:g}"]
     words += [f"--workers {options.workers}", f"--sessions {options.sessions}"]
     if options.exam:
@@ -146,7 +149,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
     hours = sum(row["virtual_hours"] for row in rows)
     cpu = sum(row["seconds"] for row in rows)
     totals: dict[str, Counter[str]] = {}
-    for name in ("faults", "outcomes", "sessions", "calls", "runs", "simulations"):
+    for name in ("faults", "outcomes", "sessions", "calls", "runs", "simulations", "booked"):
         total: Counter[str] = Counter()
         for row in rows:
             total.update(row[name])
@@ -174,6 +177,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
         "calls": dict(sorted(totals["calls"].items())),
         "runs": dict(sorted(totals["runs"].items())),
         "simulations": dict(sorted(totals["simulations"].items())),
+        "booked": dict(sorted(totals["booked"].items())),
         "overload": _overload(totals["simulations"]),
         "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
         "hours": options.hours,

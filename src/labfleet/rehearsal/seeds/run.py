@@ -18,6 +18,7 @@ from labfleet.rehearsal.replicas import http_client
 from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient
 from labfleet.rehearsal.rules import convergence
 from labfleet.rehearsal.rules.invariants import Violation
+from labfleet.rehearsal.seeds import booked_exam
 from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage, told
 from labfleet.rehearsal.time import loop as loops
@@ -35,7 +36,8 @@ class Options:
 
     Each of `namespaces` has people, a pool and workers of its own, all of the same names. The
     first also has `static` workers on people's own servers. `simulations` are run scripts a day,
-    always in the namespace `default`.
+    always in the namespace `default`. With `book` an exam that is booked two weeks ahead is played
+    instead (`booked_exam`), and nothing else here counts.
     """
 
     hours: float = 24.0
@@ -50,6 +52,7 @@ class Options:
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     static: int = 0
     simulations: int = 0
+    book: booked_exam.Exam | None = None
 
 
 @dataclass(slots=True)
@@ -57,7 +60,8 @@ class Report:
     """The result of one seed. `tripped`: how often a pool paused itself.
 
     `log` is the hash of the event log, `schedule` that of the order in which steps ran.
-    `runs` is what became of run scripts, `simulations` what the rules of simulations looked at.
+    `runs` is what became of run scripts, `simulations` what the rules of simulations looked at,
+    `booked` what became of who booked an exam.
     """
 
     seed: int
@@ -76,6 +80,7 @@ class Report:
     calls: Counter[str] = field(default_factory=Counter)
     runs: Counter[str] = field(default_factory=Counter)
     simulations: Counter[str] = field(default_factory=Counter)
+    booked: Counter[str] = field(default_factory=Counter)
 
 
 def plan_of(seed: int, options: Options) -> faults.FaultPlan:
@@ -93,6 +98,10 @@ def rehearse(seed: int, options: Options) -> Report:
     stages: list[Stage] = []
 
     async def main(loop: loops.Loop) -> None:
+        if options.book is not None:
+            stages.append(booked_exam.stage_of(loop, seed))
+            await _play_exam(stages[0], options.book, report)
+            return
         stage = Stage(loop, seed, plan_of(seed, options), wire=options.wire, static=options.static)
         stages.append(stage)
         await _play(stage, options, report)
@@ -143,6 +152,24 @@ async def _play(stage: Stage, options: Options, report: Report) -> None:
             over.set()
 
     stage.named("the play itself", main())
+    await over.wait()
+
+
+async def _play_exam(stage: Stage, asked: booked_exam.Exam, report: Report) -> None:
+    """Play an exam that is booked two weeks ahead, or up to the first broken rule."""
+    over = asyncio.Event()
+    stage.stop_asked = over.set
+    stage.begin("r1")
+    exam = booked_exam.BookedExam(stage, asked, report.booked, lambda: _look(stage))
+
+    async def main() -> None:
+        try:
+            await exam.play()
+            stage.invariants.replay()
+        finally:
+            over.set()
+
+    stage.named("the exam", main())
     await over.wait()
 
 
@@ -233,6 +260,7 @@ async def _patrol(stage: Stage) -> None:
 def _look(stage: Stage) -> None:
     invariants = stage.invariants
     invariants.patrol()
+    stage.promises.excuses.patrol()
     stage.simulations.patrol(stage.living())
     for bug in (*stage.watcher.bugs[:1], *stage.loop.troubles[:1]):
         invariants.broken("bug", bug)

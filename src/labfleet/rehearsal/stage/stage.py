@@ -24,6 +24,7 @@ from labfleet.interfaces.outside import Deliveries
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector, FaultPlan
 from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundings
+from labfleet.rehearsal.rules.excuses import Excuses
 from labfleet.rehearsal.rules.invariants import Invariants
 from labfleet.rehearsal.rules.promises import Promises
 from labfleet.rehearsal.rules.simulations import Simulations
@@ -156,7 +157,8 @@ class Stage:
         self.clusters = Clusters(self.loop, self.rng.stream("kubernetes"), self.named)
         self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
         struck = self.injector.counts
-        self.promises = Promises(self.shared, self.invariants.broken, lambda: bool(struck))
+        excuses = Excuses(self.injector, self.loop.time)
+        self.promises = Promises(self.shared, self.invariants.broken, excuses)
         self.start_ranges = StartRanges(
             self.shared, self.loop.time, self.rate, self.invariants.broken, lambda: bool(struck)
         )

@@ -114,7 +114,7 @@ def _booked(session: Session) -> Iterable[str]:
 
 def _endangered(session: Session) -> Iterable[str]:
     claim = session.status.claim
-    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
     if claim is None or fact is None or fact.status != "False" or session.status.phase in TERMINAL:
         return ()
     return (Ref(Pool, session.namespace, claim.pool).key.path,)

@@ -131,7 +131,9 @@ def _until_deadline(draft: Draft) -> float:
     deadline = draft.deadline
     if deadline is None:
         return 600.0
-    return min(max((deadline - draft.now).total_seconds(), SOON), 600.0)
+    # Not looked at in between: a promise for next month costs no look every ten minutes. Whatever
+    # changes before is an event, and the resync finds what no event told of.
+    return max((deadline - draft.now).total_seconds(), SOON)
 
 
 def _forced_words(why: PhaseReason) -> str:

@@ -200,7 +200,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
-                self.forget(*PRESENT, SessionCondition.PROMISE_KEPT)
+                self.forget(*PRESENT, SessionCondition.PROMISE_SAFE)
                 self.drop(FINALIZER_LAB)
         self.set(reason="" if reason is None else str(reason), message=message)
         if release:
