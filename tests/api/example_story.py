@@ -198,6 +198,7 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/observe", {}
     yield "POST", "/api/lablet-sessions/s1/observe-resources", None
     yield "POST", f"{at}/extend", {"bySeconds": 1800}
+    yield "POST", f"{at}/shorten", {"bySeconds": 600}
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
 
 
@@ -341,6 +342,10 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )
+    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z", "zone": "Europe/Warsaw"}
+    booked = {"metadata": {"name": "s8"}, "spec": {**SPECS["Session"], "slot": slot}}
+    await ask.ask("POST", "/api/v1/sessions", booked)
+    await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})

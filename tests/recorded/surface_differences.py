@@ -410,6 +410,21 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | {
+        f"/{place}": "a slot's time may change, within its definition's policy"
+        for place in (
+            "components/schemas/DefinitionSpec/properties/extension",
+            "components/schemas/DefinitionSpec/properties/teardownMinutes",
+            "components/schemas/ExtensionPolicy",
+            "components/schemas/Extensions",
+            "components/schemas/MoveRequest",
+            "components/schemas/Session/properties/status/default/extensions",
+            "components/schemas/SessionStatus/properties/extensions",
+            "components/schemas/ShortenRequest",
+            "paths/~api~v1~sessions~{name}~move",
+            "paths/~api~v1~sessions~{name}~shorten",
+        )
+    }
+    | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (
             "AwsSettings/properties/kind",

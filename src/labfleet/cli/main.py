@@ -62,6 +62,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
     "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session more time."),
+    "shorten": (
+        "labfleet.cli.commands.slots",
+        "shorten",
+        "End a session earlier; what it frees is free at once.",
+    ),
+    "move": ("labfleet.cli.commands.slots", "move", "Move a session's slot to another start."),
     "retry": (
         "labfleet.cli.commands.retrying",
         "retry",

@@ -83,6 +83,19 @@ class LabUser(Record, frozen=True, kw_only=True):
     ask: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
 
+class ExtensionPolicy(Record, frozen=True, kw_only=True):
+    """How far people may extend their own sessions; who may do all is bound by the length alone.
+
+    times: How often; null means any number of times, 0 means never.
+    longest_minutes: By how much at once; null means by any.
+    total_minutes: By how much in all; null means by any.
+    """
+
+    times: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
+    longest_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+    total_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+
+
 class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
@@ -100,7 +113,10 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
     default_duration_minutes: Length of a slot that names no end.
     max_duration_minutes: Greatest length of a slot.
+    extension: How far people may extend their own sessions.
     grace_minutes: How long after the slot's start a session may still begin.
+    teardown_minutes: How long after a slot's end its lab may still hold its capacity: it is part of
+    what is promised, so that the next slot never meets the cleaning up of this one.
     on_worker_loss: What becomes of a session that has not begun when its worker fails: placed
     again, or failed.
     deprecated: Whether no new session may use it.
@@ -118,7 +134,9 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     licence_affinity: tuple[Literal["personal", "enterprise", "evaluation"], ...] = ()
     default_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
     max_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] = 480
+    extension: ExtensionPolicy = ExtensionPolicy()
     grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
+    teardown_minutes: Annotated[int, msgspec.Meta(ge=1, le=240)] = 10
     on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None

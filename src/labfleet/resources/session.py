@@ -85,7 +85,7 @@ class Cancellation(Record, frozen=True, kw_only=True):
 
 
 class SessionSpec(Record, frozen=True, kw_only=True):
-    """What a person asks for. Only slot.end (extend), priority and cancel may change later.
+    """What a person asks for. Only the slot, by verbs, priority and cancel may change later.
 
     definition: Name of the definition whose lab is run.
     owner: Whose session it is; a user's own name unless an operator says another.
@@ -288,6 +288,17 @@ class SessionLink(Record, frozen=True, kw_only=True):
     uid: str
 
 
+class Extensions(Record, frozen=True, kw_only=True):
+    """How far a session's own person has extended it, as its definition's `extension` counts.
+
+    times: How often.
+    seconds: By how many seconds in all; a shorter end gives none of them back.
+    """
+
+    times: int = 0
+    seconds: int = 0
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -300,6 +311,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     definition: The definition as it was when the session was made.
     start: Resolved beginning of the slot.
     end: Resolved end of the slot.
+    extensions: How far its own person has extended it.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -367,6 +379,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_count: int = 0
     retry_of: SessionLink | None = None
     retried_as: SessionLink | None = None
+    extensions: Extensions = Extensions()
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -66,6 +66,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet extend ccnp-4711 --by 30m",
         "labfleet extend -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
+    "shorten": (
+        "labfleet shorten ccnp-4711 --by 30m",
+        "labfleet shorten -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
+    ),
+    "move": (
+        "labfleet move ccnp-4711 --to 2026-11-27T14:00:00+01:00",
+        "labfleet move -l exam=ccnp --later 1h",
+    ),
     "retry": (
         "labfleet retry ccnp-4711 -m 'the server was down'",
         "labfleet retry ccnp-4711 --now",

@@ -31,8 +31,13 @@ def slots(near: Nearest, start: datetime, end: datetime) -> tuple[str, ...]:
     )
 
 
-def advice(near: Nearest, start: datetime, end: datetime, days: int, *, grow: str) -> str:
-    """Return what would help; `grow` is what of the pool would, empty for who may not change it."""
+def advice(
+    near: Nearest, start: datetime, end: datetime, days: int, *, grow: str, waits: bool = True
+) -> str:
+    """Return what would help; `grow` is what of the pool would, empty for who may not change it.
+
+    `waits` tells whether there is a waiting list for it.
+    """
     fitting = slots(near, start, end)
     said = f"the nearest slots that fit: {' and '.join(fitting)}"
     if len(fitting) == 1:
@@ -45,7 +50,7 @@ def advice(near: Nearest, start: datetime, end: datetime, days: int, *, grow: st
         said = f"{said}; none that starts before {utc_text(start + near.before)} was looked at"
     if near.after is not None:
         said = f"{said}; none that starts after {utc_text(start + near.after)} was looked at"
-    help_ = "whenFull: wait puts it on the waiting list"
-    if grow:
-        help_ = f"a greater {grow} would hold it, {help_}"
-    return f"{said}; {help_}"
+    help_ = [f"a greater {grow} would hold it"] if grow else []
+    if waits:
+        help_.append("whenFull: wait puts it on the waiting list")
+    return "; ".join([said, *([", ".join(help_)] if help_ else [])])

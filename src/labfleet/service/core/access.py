@@ -50,6 +50,8 @@ ACTIONS = {
     "license": "register, renew or give back licences of {kinds}",
     "cancel": "cancel {kinds}",
     "extend": "extend {kinds}",
+    "shorten": "shorten {kinds}",
+    "move": "move {kinds} to another slot",
     "retry": "retry {kinds}",
     "observe": "look into {kinds}",
     "record": "report on {kinds}",

@@ -15,7 +15,7 @@ from labfleet.service.kinds import (
     session_view,
 )
 
-_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "retry", "observe"})
+_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "shorten", "move", "retry", "observe"})
 _ASKED = frozenset(
     {"definition", "owner", "slot", "track", "priority", "reservationId", "whenFull"}
 )

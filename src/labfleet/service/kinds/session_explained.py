@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from labfleet.decisions.lifecycle.session import extension
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions, refs, runbook
@@ -177,7 +178,18 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *tries))
+    more = (*_extensions(obj, definition), *tries)
+    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
+
+
+def _extensions(session: Session, definition: Definition | None) -> Iterator[str]:
+    """Yield how far its people may still extend a session, where its definition bounds that."""
+    status = session.status
+    if definition is None or status.phase in TERMINAL:
+        return
+    left = extension.left(definition.spec.extension, status.extensions)
+    if left:
+        yield f"Its people may extend it {left}."
 
 
 def _attempts(session: Session) -> Iterator[str]:

@@ -1,37 +1,24 @@
-"""Rules of sessions: owner and limit, pinned definition, slot, what may change later, extension."""
+"""Rules of sessions: owner and limit, pinned definition, slot, what may change later."""
 
 from __future__ import annotations
 
-import zoneinfo
-from datetime import datetime, timedelta
-
 import msgspec
 
-from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, quantity
-from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import meta
-from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition, DefinitionPin
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
     Cancellation,
     Session,
-    SessionPhase,
-    Slot,
 )
-from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
-from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices, session_claims
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices, session_claims, session_times
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
-from labfleet.service.kinds.session_claims import AHEAD_DAYS
-
-PAST_MINUTES = 5
-_ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 
 
 async def create_session(services: ServiceContext, caller: Caller, new: Session) -> Admitted:
@@ -74,7 +61,7 @@ async def fixed(
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
     spec, now = new.spec, services.clock.now()
-    start, end = _resolved(spec.slot, definition, now)
+    start, end = session_times.resolved(spec.slot, definition, now)
     pin = DefinitionPin(
         name=definition.name,
         uid=definition.metadata.uid,
@@ -124,19 +111,23 @@ def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
 async def update_session(
     services: ServiceContext, caller: Caller, old: Session, new: Session
 ) -> Admitted:
-    """Allow a later end and another priority; cancel and observe are verbs."""
+    """Allow another end and another priority; cancel, observe and move are verbs."""
     for field in ("cancel", "observe_requested"):
         if getattr(old.spec, field) != getattr(new.spec, field):
             shown = "observeRequested" if field == "observe_requested" else field
             raise intake.invalid((f"spec.{shown}", "is set by a verb, not by hand"))
     before, after = old.spec.slot, new.spec.slot
     if (before.start, before.zone) != (after.start, after.zone):
-        raise intake.invalid(("spec.slot", "only the end may change"), reason="FrozenField")
+        what = "only the end may change; labfleet move moves a slot"
+        raise intake.invalid(("spec.slot", what), reason="FrozenField")
     if before.end == after.end:
         return Admitted(new)
     if after.end is None:
         raise intake.invalid(("spec.slot.end", "cannot be taken back"))
-    return await extended(services, caller, new, after.end)
+    present = old.status.end or before.end
+    if present is not None and after.end < present:
+        return await session_times.shortened(services, new, after.end)
+    return await session_times.extended(services, caller, new, after.end)
 
 
 async def delete_session(services: ServiceContext, caller: Caller, old: Session) -> Admitted:
@@ -155,108 +146,3 @@ def cancelled(services: ServiceContext, caller: Caller, old: Session, reason: st
     """Return the session with its cancellation recorded."""
     by = caller.principal.name
     return with_spec(old, cancel=Cancellation(at=services.clock.now(), by=by, reason=reason))
-
-
-async def extended(
-    services: ServiceContext, caller: Caller, old: Session, end: datetime | None
-) -> Admitted:
-    """Move the end of a session to a later instant, with the capacity for the longer time.
-
-    Refused: NoCapacity names what the worker lacks, or its pool beside what is promised, SlotOver that it has ended, NoSlot that it has
-    no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is extended like
-    the slot, in the commit that checks the worker's ledger row.
-    """
-    del caller
-    status = old.status
-    if status.phase in TERMINAL:
-        message = f"session {old.name!r} is over already ({status.phase}) and cannot be extended"
-        raise Refused(message, reason="SlotOver")
-    if status.phase in _ENDING or old.spec.cancel is not None or old.deleting:
-        message = f"session {old.name!r} is ending ({status.phase}) and cannot be extended"
-        raise Refused(message, reason="SlotOver")
-    before = status.end or old.spec.slot.end
-    if before is None or end is None:
-        message = (
-            f"session {old.name!r} has no end yet: its time counts from its start, "
-            "so there is nothing to extend"
-        )
-        raise Refused(message, reason="NoSlot")
-    if end.tzinfo is None:
-        raise intake.invalid(("end", "give a time zone, for example 2026-11-27T09:00:00Z"))
-    if end <= before:
-        what = f"must be later than the present end, {utc_text(before, seconds=True)}"
-        raise intake.invalid(("end", what), reason="OnlyLater")
-    definition = await services.objects.get(Definition, old.spec.definition, old.metadata.namespace)
-    if definition is not None:
-        _longest(definition, status.start or services.clock.now(), end, "end")
-    changed = with_spec(old, slot=msgspec.structs.replace(old.spec.slot, end=end))
-    taken = await session_claims.longer(services, old, end - before)
-    changed = with_status(changed, end=in_utc(end), claim=taken.claim)
-    held = status.reservation
-    if status.worker is None or held is None or held.end is None:
-        return Admitted(changed, taken.preconditions, taken.writes)
-    longer = msgspec.structs.replace(held, end=held.end + (end - before))
-    revision = await services.fresh()
-    _room(services, old, status.worker, longer, held.end)
-    row = ledger_rows.row("Worker", status.worker, old.metadata.namespace)
-    return Admitted(
-        with_status(changed, reservation=longer),
-        (ledger_rows.untouched(row, revision), *taken.preconditions),
-        (ledger_rows.touch(row), *taken.writes),
-    )
-
-
-def _room(
-    services: ServiceContext, mine: Session, worker: str, longer: Reservation, since: datetime
-) -> None:
-    host = services.cache.get(Worker, worker, mine.metadata.namespace)
-    if host is None or host.status.capacity is None:
-        raise Refused(f"the capacity of worker {worker!r} is unknown", reason="NoCapacity")
-    until = longer.end
-    assert until is not None  # noqa: S101 - the caller extends bounded reservations only
-    if host.deleting or host.spec.desired != "Ready" or host.spec.drain is not None:
-        raise Refused(f"worker {worker!r} is being emptied", reason="NoCapacity")
-    others = [
-        each.status.reservation
-        for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
-        if each.key != mine.key and each.status.reservation is not None
-    ]
-    now = services.clock.now()
-    held = ledger.peak(ledger.settled(others, now), since, until)
-    short = ledger.shortages(longer.amounts, host.status.capacity, held)
-    if short:
-        lack = wording.short(short)
-        message = (
-            f"worker {worker!r} has no room until {utc_text(until, seconds=True)}: short {lack}"
-        )
-        raise Refused(message, reason="NoCapacity")
-
-
-def _resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
-    try:
-        zoneinfo.ZoneInfo(slot.zone)
-    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        what = f"{slot.zone[:64]!r} is no IANA time zone; write for example Europe/Warsaw"
-        raise intake.invalid(("spec.slot.zone", what)) from None
-    start = now if slot.start is None else slot.start
-    if start < now - timedelta(minutes=PAST_MINUTES):
-        told = utc_text(now, seconds=True)
-        what = f"lies more than {PAST_MINUTES} minutes in the past (it is {told})"
-        raise intake.invalid(("spec.slot.start", what))
-    if start > now + timedelta(days=AHEAD_DAYS):
-        raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
-    end = slot.end
-    if end is None:
-        end = start + timedelta(minutes=definition.spec.default_duration_minutes)
-    if end <= max(now, start):
-        raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
-    _longest(definition, start, end, "spec.slot.end")
-    return in_utc(start), in_utc(end)
-
-
-def _longest(definition: Definition, start: datetime, end: datetime, field: str) -> None:
-    limit = timedelta(minutes=definition.spec.max_duration_minutes)
-    if end - start > limit:
-        minutes = definition.spec.max_duration_minutes
-        what = f"a session of {definition.name!r} lasts at most {quantity.count(minutes, 'minute')}"
-        raise intake.invalid((field, what), reason="TooLong")
