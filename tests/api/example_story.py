@@ -197,6 +197,7 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "GET", "/api/lablet-definitions/two/resource-observations", None
     yield "POST", f"{at}/observe", {}
     yield "POST", "/api/lablet-sessions/s1/observe-resources", None
+    yield "POST", f"{at}/check-in", {}
     yield "POST", f"{at}/extend", {"bySeconds": 1800}
     yield "POST", f"{at}/shorten", {"bySeconds": 600}
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}

@@ -69,3 +69,11 @@ def test_what_is_over_keeps_its_time(run, stub, verb):
     assert done.code == 5
     assert "session/e-3 is over already (FAILED); nothing was changed" in done.err
     assert not stub.calls("POST")
+
+
+def test_checking_in_says_until_when_it_lasts(run, stub):
+    """The person reads that it counted, and when the session ends."""
+    exam(stub)
+    done = run("check-in", "e-2")
+    assert (done.code, done.out[:39]) == (0, "session/e-2 is checked in; it ends 2026")
+    assert stub.calls("POST")[-1].path == "/api/v1/sessions/e-2/check-in"

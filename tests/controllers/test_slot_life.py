@@ -1,4 +1,7 @@
-"""The life of a slot under its controllers: its end stays where it is, its start may move."""
+"""The life of a slot under its controllers: its end stays where it is, its start may move.
+
+T04 is a row of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +60,27 @@ def test_a_slot_that_moves_runs_at_its_new_time() -> None:
             assert start <= w.get_session().status.started_at < start + timedelta(minutes=1)
             await w.until(w.ended)
             assert w.phase("s1") == "COMPLETED"
+            await nothing_left(w)
+
+    play(story)
+
+
+def test_who_never_came_gives_the_lab_back() -> None:
+    """Asked for, a lab without its person is released with the reason; who checked in keeps it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w, noShowMinutes=5)
+            await w.session()
+            await w.session("came")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            await w.until(w.in_phase("came", "RUNNING"))
+            assert (await verbs.check_in(w.services, ADMIN, "came", "default")).status.checked_in_by
+            await w.until(w.in_phase("s1", "CANCELLED"), hours=0.5)
+            assert w.get_session().status.reason == "NoShow"
+            assert w.phase("came") == "RUNNING"
+            await w.until(w.ended)
+            assert w.phase("came") == "COMPLETED"
             await nothing_left(w)
 
     play(story)

@@ -418,6 +418,16 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "components/schemas/Extensions",
             "components/schemas/MoveRequest",
             "components/schemas/Session/properties/status/default/extensions",
+            *(
+                f"components/schemas/DefinitionSpec/properties/{name}"
+                for name in ("noShowMinutes", "warnMinutes")
+            ),
+            *(
+                f"components/schemas/{place}/{name}"
+                for place in ("Session/properties/status/default", "SessionStatus/properties")
+                for name in ("checkedInAt", "checkedInBy", "warnedMinutes")
+            ),
+            "paths/~api~v1~sessions~{name}~check-in",
             "components/schemas/SessionStatus/properties/extensions",
             "components/schemas/ShortenRequest",
             "paths/~api~v1~sessions~{name}~move",

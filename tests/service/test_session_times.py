@@ -296,3 +296,53 @@ def test_no_deed_costs_an_earlier_promise(drawn: list[tuple[str, int, float]]):
             await packs(world, 1)
 
     asyncio.run(story())
+
+
+@pytest.mark.asyncio
+async def test_who_comes_checks_in_once(world: World):
+    """Before the lab is made ready it is too early, afterwards the first word counts."""
+    made = await limited(world)
+    with pytest.raises(Refused) as refusal:
+        await lifecycle.check_in(world.services, ANN, "mine", "default")
+    assert refusal.value.reason == "NotYet"
+    await world.status(made, phase=SessionPhase.READY)
+    came = await lifecycle.check_in(world.services, ANN, "mine", "default")
+    assert (came.status.checked_in_at, came.status.checked_in_by) == (world.clock.now(), "ann")
+    assert await lifecycle.check_in(world.services, ADMIN, "mine", "default") == came
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("who_asks", "came"), [(ANN, True), (ADMIN, False)])
+async def test_who_extends_their_own_session_has_come(world: World, who_asks: Any, came: bool):
+    """Asking for more time is a sign of its person; an operator's asking is none."""
+    await world.status(await limited(world), phase=SessionPhase.RUNNING)
+    longer = await extend(world, who_asks, by=MINUTE)
+    assert (longer.status.checked_in_at is not None) is came
+
+
+@pytest.mark.asyncio
+async def test_cleaning_up_is_part_of_the_promise(world: World):
+    """The next slot on a place begins after the teardown of the one before, however long that is."""
+    await world.definition(teardownMinutes=45, resources={"memoryMib": 64})
+    made = await world.definition("short", teardownMinutes=5, resources={"memoryMib": 64})
+    assert made.spec.teardown_minutes == 5
+    await fleet_of_one(world)
+    long = await world.session("long", slot=at())
+    assert long.status.claim.end == long.status.end + 45 * MINUTE
+    with pytest.raises(Refused):
+        await world.session("soon", definition="short", slot=at(hours=1.6))
+    lead = long.status.start - long.status.claim.start
+    fits = 1 + (45 * MINUTE + lead) / HOUR
+    await world.session("after", definition="short", slot=at(hours=fits))
+
+
+async def fleet_of_one(world: World) -> None:
+    """A pool of one worker that holds one lab."""
+    capacity = {"memoryMib": 64, "cpuMilli": 9000, "storageMib": 10**6, "labs": 1, "ports": 9,
+                "nodes": 9}  # fmt: skip
+    cml = {"adminPassword": {"env": "P"}, "maxNodesLicensed": 9}
+    machine = {"provider": {"kind": "aws", "amiId": "ami-1"}, "cml": cml, "capacity": capacity,
+               "licence": {"token": {"env": "T"}}}  # fmt: skip
+    await world.make("Template", "metal", {"machine": machine})
+    await world.make("Pool", "exam", {"template": "metal", "scaling": {"maxWorkers": 1}})
+    await world.services.fresh()

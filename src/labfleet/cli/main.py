@@ -67,6 +67,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "shorten",
         "End a session earlier; what it frees is free at once.",
     ),
+    "check-in": (
+        "labfleet.cli.commands.slots",
+        "check_in",
+        "Say that a session's person has come.",
+    ),
     "move": ("labfleet.cli.commands.slots", "move", "Move a session's slot to another start."),
     "retry": (
         "labfleet.cli.commands.retrying",

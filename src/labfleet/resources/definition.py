@@ -19,6 +19,9 @@ from labfleet.resources.meta import Record, Resource
 
 TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+WARN_MINUTES = (15, 5)
+"""How long before its end a session is said to end soon, where nobody says otherwise."""
+Minute = Annotated[int, msgspec.Meta(ge=1, le=1440)]
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
 
@@ -117,6 +120,10 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     grace_minutes: How long after the slot's start a session may still begin.
     teardown_minutes: How long after a slot's end its lab may still hold its capacity: it is part of
     what is promised, so that the next slot never meets the cleaning up of this one.
+    warn_minutes: How many minutes before its end a running session is said to end soon; each is said
+    once, and again after the end has moved away.
+    no_show_minutes: How long after its lab runs a session is released when nobody has checked in to
+    it; null means never, so that nobody loses a lab for being late.
     on_worker_loss: What becomes of a session that has not begun when its worker fails: placed
     again, or failed.
     deprecated: Whether no new session may use it.
@@ -137,6 +144,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     extension: ExtensionPolicy = ExtensionPolicy()
     grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
     teardown_minutes: Annotated[int, msgspec.Meta(ge=1, le=240)] = 10
+    warn_minutes: Annotated[tuple[Minute, ...], msgspec.Meta(max_length=5)] = WARN_MINUTES
+    no_show_minutes: Annotated[int, msgspec.Meta(ge=5, le=1440)] | None = None
     on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None

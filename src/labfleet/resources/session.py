@@ -312,6 +312,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     start: Resolved beginning of the slot.
     end: Resolved end of the slot.
     extensions: How far its own person has extended it.
+    warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
+    checked_in_at: When somebody said that its person has come; null: nobody did.
+    checked_in_by: Who said so.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -380,6 +383,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_of: SessionLink | None = None
     retried_as: SessionLink | None = None
     extensions: Extensions = Extensions()
+    warned_minutes: int | None = None
+    checked_in_at: datetime | None = None
+    checked_in_by: str = ""
 
 
 class Session(Resource, frozen=True, kw_only=True):

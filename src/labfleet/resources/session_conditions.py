@@ -13,6 +13,7 @@ class SessionReason(Reason):
     ANSWERING = "Answering", "The answer came as expected."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
+    END_NEAR = "EndNear", "Its time is over soon; the message says when."
     GIVEN = "Given", "It is its turn."
     NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
@@ -54,6 +55,11 @@ class SessionCondition(ConditionType):
         R.ANSWERING,
         R.NOT_SEEN,
         R.WORKER_FAILED,
+    )
+    ENDS_SOON = (
+        "EndsSoon",
+        "Its end is near: its people should save their work, or ask for more time.",
+        R.END_NEAR,
     )
     COLLECTED = (
         "Collected",
@@ -114,6 +120,7 @@ class PhaseReason(Word):
     NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."
+    NO_SHOW = "NoShow", "Nobody checked in to it in time, as its definition asks for."
     PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
     READY = "Ready", "Its lab is up."
     REFUSED = "Refused", "CML refused its lab."

@@ -104,6 +104,13 @@ _RUNBOOK = runbook(
         "See the worker.",
     ),
     (
+        "EndsSoon",
+        "",
+        "True: its time is over soon.",
+        _EXPLAIN,
+        "Save the work, or `labfleet extend NAME --by 30m`.",
+    ),
+    (
         "Collected",
         "",
         "False: nothing could be observed before the teardown.",
@@ -331,7 +338,7 @@ KIND = Kind(
     named_by="definition",
     conditions=SessionCondition,
     reasons=SessionReason,
-    news=((SessionCondition.HOST_REACHABLE, "False"),),
+    news=((SessionCondition.HOST_REACHABLE, "False"), (SessionCondition.ENDS_SOON, "True")),
     resting=(
         "CANCELLED",
         "COMPLETED",

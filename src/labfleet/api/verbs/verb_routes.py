@@ -222,6 +222,17 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         return await verbs.cancel(services, who, name, namespace, reason=sent.reason, uid=uid)
 
     @made.post(
+        "/api/v1/sessions/{name:str}/check-in", "Say that its person has come",
+        tag="sessions", needs=("check-in", "Session"),
+    )  # fmt: skip
+    async def check_in_session(
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default", uid: Uid = None
+    ) -> Session:
+        """Say that a session's person has come, so that it is not released for absence."""
+        del sent
+        return await verbs.check_in(services, who, name, namespace, uid=uid)
+
+    @made.post(
         "/api/v1/sessions/{name:str}/observe", "Ask for an observation",
         tag="sessions", needs=("observe", "Session"), status=202,
     )  # fmt: skip

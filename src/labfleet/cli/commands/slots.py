@@ -1,4 +1,4 @@
-"""Verbs on a session's time beside `extend`: shorten, move."""
+"""Verbs on a session's time beside `extend`: shorten, move, check-in."""
 
 from __future__ import annotations
 
@@ -97,6 +97,23 @@ def move(
     return _each(call, names, selector, yes=yes, deed="moved", ask=moved)
 
 
+@click.command("check-in", short_help="Say that a session's person has come.")
+@_sessions
+@_selector
+@_yes
+@connected
+def check_in(call: Call, *, names: tuple[str, ...], selector: str | None, yes: bool) -> int:
+    """Say that the people of sessions have come.
+
+    Where a definition sets noShowMinutes, a session to which nobody checked in is released then.
+    """
+
+    def came(target: targets.Target, obj: Any) -> Any:
+        return _ask(call, target, obj, "check-in", {})
+
+    return _each(call, names, selector, yes=yes, deed="checked in to", ask=came)
+
+
 def _each(
     call: Call,
     names: tuple[str, ...],
@@ -148,6 +165,8 @@ def _ask(
         said = f"ends {human_units.when(end, call.now())}"
         if verb == "move":
             said = f"starts {human_units.when(start, call.now())} and {said}"
+        if verb == "check-in":
+            said = f"is checked in; it {said}"
         output.say(f"{target} {said}")
     return answer
 

@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet shorten ccnp-4711 --by 30m",
         "labfleet shorten -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
+    "check-in": ("labfleet check-in ccnp-4711", "labfleet check-in -l room=b12 --yes"),
     "move": (
         "labfleet move ccnp-4711 --to 2026-11-27T14:00:00+01:00",
         "labfleet move -l exam=ccnp --later 1h",

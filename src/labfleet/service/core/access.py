@@ -52,6 +52,7 @@ ACTIONS = {
     "extend": "extend {kinds}",
     "shorten": "shorten {kinds}",
     "move": "move {kinds} to another slot",
+    "check-in": "check in to {kinds}",
     "retry": "retry {kinds}",
     "observe": "look into {kinds}",
     "record": "report on {kinds}",

@@ -15,7 +15,9 @@ from labfleet.service.kinds import (
     session_view,
 )
 
-_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "shorten", "move", "retry", "observe"})
+_PEOPLE = frozenset(
+    {"create", "delete", "cancel", "extend", "shorten", "move", "check-in", "retry", "observe"}
+)
 _ASKED = frozenset(
     {"definition", "owner", "slot", "track", "priority", "reservationId", "whenFull"}
 )

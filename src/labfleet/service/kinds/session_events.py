@@ -21,6 +21,8 @@ class SessionEvent(EventType):
         "session.timeslot.moved",
         "its slot is another one (new_timeslot_start, new_timeslot_end)",
     )
+    ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
+    CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
@@ -53,6 +55,13 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         later = after > before
         word = SessionEvent.TIMESLOT_EXTENDED if later else SessionEvent.TIMESLOT_SHORTENED
         yield Change(word, {"new_timeslot_end": after})
+    if now.warned_minutes is not None and now.warned_minutes < (was.warned_minutes or 1441):
+        yield Change(
+            SessionEvent.ENDS_SOON,
+            {"minutes_left": now.warned_minutes, "timeslot_end": now.end},
+        )
+    if now.checked_in_at is not None and was.checked_in_at is None:
+        yield Change(SessionEvent.CHECKED_IN, {"by": now.checked_in_by})
     again = now.retried_as
     if again is not None and again != was.retried_as:
         told = {"new_session": again.name, "new_uid": again.uid, "attempt": now.retry_count + 2}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from labfleet.decisions.lifecycle.session import extension
+from labfleet.decisions.lifecycle.session import closing, extension
 from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions, refs, runbook
@@ -220,6 +220,9 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
         expires = status.start + grace
         if status.end is None or expires < status.end:
             return Deadline(at=expires, what="it expires if it has not started")
+    released = closing.released_at(obj, definition)
+    if released is not None and status.phase is SessionPhase.RUNNING:
+        return Deadline(at=released, what="it is released if nobody has checked in")
     if status.end is not None:
         return Deadline(at=status.end, what="its slot ends")
     created = obj.metadata.creation_timestamp

@@ -1,4 +1,4 @@
-"""The rules that change a session's time: a later end, an earlier one, another slot.
+"""The rules of a session's time: a later end, an earlier one, another slot, and who has come.
 
 Each returns what one commit writes: the slot, the claim and the reservation together, with the
 ledger rows that they are taken from as preconditions. So no change takes what is promised to
@@ -32,6 +32,7 @@ from labfleet.service.kinds.session_claims import AHEAD_DAYS, Taken, TooFar
 
 PAST_MINUTES = 5
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
+_HERE = frozenset({SessionPhase.INSTANTIATING, SessionPhase.READY, SessionPhase.RUNNING})
 _NOT_BEGUN = frozenset({SessionPhase.PENDING, SessionPhase.SCHEDULED})
 
 
@@ -70,6 +71,11 @@ async def extended(
     changed = with_status(
         changed, end=in_utc(end), claim=taken.claim, reservation=held, extensions=used
     )
+    if caller.principal.name == old.spec.owner and old.status.phase in _HERE:
+        came = checked_in(caller, old, services.clock.now()).obj.status
+        changed = with_status(
+            changed, checked_in_at=came.checked_in_at, checked_in_by=came.checked_in_by
+        )
     return Admitted(changed, (*rows.preconditions, *taken.preconditions), _writes(rows, taken))
 
 
@@ -95,6 +101,20 @@ async def shortened(services: ServiceContext, old: Session, end: datetime | None
         held = msgspec.structs.replace(held, end=held.end - span)
     claim = session_claims.shorter(old, span)
     return Admitted(with_status(changed, end=in_utc(end), claim=claim, reservation=held))
+
+
+def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
+    """Record that a session's person has come; who extends it themselves has come too.
+
+    Refused: SlotOver that it is over, NotYet that its lab is not being made ready yet.
+    """
+    _present_end(old, "checked in to")
+    if old.status.checked_in_at is not None:
+        return Admitted(old)
+    if old.status.phase not in _HERE:
+        message = f"session {old.name!r} is {old.status.phase}: check in when its lab is made ready"
+        raise Refused(message, reason="NotYet")
+    return Admitted(with_status(old, checked_in_at=now, checked_in_by=caller.principal.name))
 
 
 async def moved(

@@ -363,6 +363,25 @@ async def _timed(
         )
 
 
+async def check_in(
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, uid: str | None = None
+) -> Session:
+    """Record that a session's person has come, so that it is not released; once is enough.
+
+    Refused (SlotOver, NotYet) when it has ended, or its lab is not being made ready yet. `uid` as
+    in `cancel`.
+    """
+
+    async def change(old: Session) -> Admitted:
+        lookup.demand_uid(old, uid)
+        return session_times.checked_in(caller, old, services.clock.now())
+
+    where = (name, namespace)
+    return await changed(
+        services, caller, Session, where, action="check-in", reason="CheckedIn", change=change
+    )
+
+
 async def observe(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Session:
     """Ask for an observation of a running session; Invalid in any other phase (upstream 000)."""
 
