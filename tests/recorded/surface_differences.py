@@ -420,12 +420,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "components/schemas/Session/properties/status/default/extensions",
             *(
                 f"components/schemas/DefinitionSpec/properties/{name}"
-                for name in ("noShowMinutes", "warnMinutes")
+                for name in ("noShowMinutes", "variables", "warnMinutes")
             ),
             *(
                 f"components/schemas/{place}/{name}"
                 for place in ("Session/properties/status/default", "SessionStatus/properties")
                 for name in ("checkedInAt", "checkedInBy", "warnedMinutes")
+            ),
+            *(
+                f"components/schemas/SessionSpec/properties/{name}"
+                for name in (
+                    "durationMinutes",
+                    "environment",
+                    "limits",
+                    "studentEmail",
+                    "timeFactor",
+                )
             ),
             "paths/~api~v1~sessions~{name}~check-in",
             "components/schemas/SessionStatus/properties/extensions",

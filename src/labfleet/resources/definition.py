@@ -21,6 +21,7 @@ TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 WARN_MINUTES = (15, 5)
 """How long before its end a session is said to end soon, where nobody says otherwise."""
+Variable = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Minute = Annotated[int, msgspec.Meta(ge=1, le=1440)]
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
@@ -113,6 +114,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     defaults.
     lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
+    variables: Variables that stand as ${NAME} in configurations of the topology's nodes; each lab gets
+    its session's value, and a session without one is refused.
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
     default_duration_minutes: Length of a slot that names no end.
     max_duration_minutes: Greatest length of a slot.
@@ -150,6 +153,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     deprecated: bool = False
     replacement: str | None = None
     lab_user: LabUser | None = None
+    variables: Annotated[tuple[Variable, ...], msgspec.Meta(max_length=32)] = ()
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):
@@ -256,6 +260,7 @@ KIND = Kind(
         "resources",
         "port_template",
         "licence_affinity",
+        "variables",
     ),
     amounts=(("resources", False),),
     conditions=DefinitionCondition,

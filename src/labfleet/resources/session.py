@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from labfleet.resources.amounts import Claim, Reservation
+from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import DefinitionPin, LabUser
+from labfleet.resources.definition import DefinitionPin, LabUser, Variable
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -84,6 +84,12 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+VARIABLES = 32
+"""Most variables of one session."""
+EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
+Value = Annotated[str, msgspec.Meta(max_length=1024)]
+
+
 class SessionSpec(Record, frozen=True, kw_only=True):
     """What a person asks for. Only the slot, by verbs, priority and cancel may change later.
 
@@ -92,6 +98,13 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     slot: From when to when it shall run.
     track: Lab track whose workers may host it; null means the definition's.
     priority: Rank among waiting sessions, higher first; users may not raise it.
+    duration_minutes: Length of a slot that names no end; null means the definition's.
+    time_factor: How many times as long as others its person may take, such as 1.25, 1.5 or 2: the
+    length of the slot is multiplied, in all that is promised too. Users may not set it.
+    student_email: E-mail address of its person, for webhooks; shown to them, operators and admins.
+    environment: Values of variables, kept, shown and given to webhooks, so no place for secrets. They
+    stand in configurations of the lab's nodes only where its definition names them.
+    limits: The most that its lab may need; a definition that needs more is refused. 0 limits nothing.
     reservation_id: Name of the booking in the system that made it; only kept and shown.
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
@@ -108,6 +121,11 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     cancel: Cancellation | None = None
     observe_requested: datetime | None = None
     when_full: Literal["refuse", "wait"] = "refuse"
+    duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+    time_factor: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.0
+    student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
+    environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
+    limits: Amounts | None = None
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):

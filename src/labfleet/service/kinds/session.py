@@ -19,7 +19,19 @@ _PEOPLE = frozenset(
     {"create", "delete", "cancel", "extend", "shorten", "move", "check-in", "retry", "observe"}
 )
 _ASKED = frozenset(
-    {"definition", "owner", "slot", "track", "priority", "reservationId", "whenFull"}
+    {
+        "definition",
+        "durationMinutes",
+        "environment",
+        "limits",
+        "owner",
+        "priority",
+        "reservationId",
+        "slot",
+        "studentEmail",
+        "track",
+        "whenFull",
+    }
 )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, quantity
 from labfleet.resources import meta
+from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.definition import Definition, DefinitionPin
 from labfleet.resources.session import (
     FINALIZER_LAB,
@@ -34,6 +36,12 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
     for field, value in (("cancel", spec.cancel), ("observeRequested", spec.observe_requested)):
         if value is not None:
             raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
+    if spec.slot.end is not None and (spec.duration_minutes or spec.time_factor != 1):
+        field = "durationMinutes" if spec.duration_minutes else "timeFactor"
+        what = f"slot.end says when it ends whatever {field} is; give one of them"
+        if field == "timeFactor":
+            what += ", for example durationMinutes instead of slot.end"
+        raise intake.invalid((f"spec.{field}", what))
     space = new.metadata.namespace
     definition = await usable(services, spec.definition, space)
     home = definition.spec.track or "default"
@@ -56,12 +64,32 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
+def _suits(session: Session, definition: Definition) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it needs."""
+    values = session.spec.environment
+    for name, value in values.items():
+        if not value.isprintable():
+            raise intake.invalid((f"spec.environment.{name}", "must be one line of printable text"))
+    missing = [each for each in definition.spec.variables if each not in values]
+    if missing:
+        named = ", ".join(missing[:5])
+        what = f"definition {definition.name!r} needs {named}; give each a value"
+        raise intake.invalid(("spec.environment", what), reason="VariableMissing")
+    limits = session.spec.limits or Amounts()
+    bounds = [name for name in DIMENSIONS if getattr(limits, name)]
+    short = ledger.shortages(definition.status.demand, limits, Amounts(), dimensions=bounds)
+    if short:
+        what = f"definition {definition.name!r} needs {wording.short(short)} more"
+        raise intake.invalid(("spec.limits", what), reason="AboveLimits")
+
+
 async def fixed(
     services: ServiceContext, caller: Caller, new: Session, definition: Definition
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
     spec, now = new.spec, services.clock.now()
-    start, end = session_times.resolved(spec.slot, definition, now)
+    _suits(new, definition)
+    start, end = session_times.resolved(spec, definition, now)
     pin = DefinitionPin(
         name=definition.name,
         uid=definition.metadata.uid,
@@ -111,7 +139,7 @@ def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
 async def update_session(
     services: ServiceContext, caller: Caller, old: Session, new: Session
 ) -> Admitted:
-    """Allow another end and another priority; cancel, observe and move are verbs."""
+    """Allow another end, time factor, priority and e-mail address; cancel, observe and move are verbs."""
     for field in ("cancel", "observe_requested"):
         if getattr(old.spec, field) != getattr(new.spec, field):
             shown = "observeRequested" if field == "observe_requested" else field
@@ -120,6 +148,11 @@ async def update_session(
     if (before.start, before.zone) != (after.start, after.zone):
         what = "only the end may change; labfleet move moves a slot"
         raise intake.invalid(("spec.slot", what), reason="FrozenField")
+    if old.spec.time_factor != new.spec.time_factor:
+        if before.end != after.end:
+            raise intake.invalid(("spec.timeFactor", "change the end and the factor one by one"))
+        as_before = with_spec(new, time_factor=old.spec.time_factor)
+        return await session_times.with_factor(services, caller, as_before, new.spec.time_factor)
     if before.end == after.end:
         return Admitted(new)
     if after.end is None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions import ledger, wording
-from labfleet.decisions.lifecycle.session import extension
+from labfleet.decisions.lifecycle.session import budget, extension
 from labfleet.decisions.lifecycle.session.draft import PRESENT
 from labfleet.interfaces import store as stores
 from labfleet.kernel import quantity
@@ -21,7 +21,7 @@ from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import conditions, refs
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import TERMINAL, Session, SessionPhase, Slot
+from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionSpec
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
@@ -55,7 +55,8 @@ async def extended(
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await _definition(services, old)
     if definition is not None:
-        longest(definition, old.status.start or services.clock.now(), end, "end")
+        begun = old.status.start or services.clock.now()
+        longest(definition, begun, end, "end", old.spec.time_factor)
     used, bound = old.status.extensions, None
     if definition is not None and caller.principal.role is Role.USER:
         bound = extension.bound(definition.spec.extension, used, before)
@@ -103,6 +104,23 @@ async def shortened(services: ServiceContext, old: Session, end: datetime | None
     return Admitted(with_status(changed, end=in_utc(end), claim=claim, reservation=held))
 
 
+async def with_factor(
+    services: ServiceContext, caller: Caller, old: Session, factor: float
+) -> Admitted:
+    """Give a session's person another time factor: end, claim and reservation change together.
+
+    Its whole length counts, whatever it was made of. Refused and Invalid as a later or earlier end.
+    """
+    start, end = old.status.start, _present_end(old, "changed")
+    new = with_spec(old, time_factor=factor)
+    if start is None or end is None:
+        return Admitted(new)
+    whole = start + budget.scaled(end - start, factor / old.spec.time_factor)
+    if whole > end:
+        return await extended(services, caller, new, whole)
+    return await shortened(services, new, whole) if whole < end else Admitted(new)
+
+
 def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
     """Record that a session's person has come; who extends it themselves has come too.
 
@@ -142,8 +160,8 @@ async def moved(
         message = f"definition {old.spec.definition!r} of session {old.name!r} is gone"
         raise Refused(message, reason="NoDefinition")
     later = msgspec.structs.replace(slot, start=start, end=start + (end - slot.start))
-    begin, over = resolved(later, definition, services.clock.now())
     new = with_spec(old, slot=later)
+    begin, over = resolved(new.spec, definition, services.clock.now())
     new, given = _unbound(services, new)
     new = with_status(new, start=begin, end=over, decision=None)
     taken = await session_claims.of_new(services, caller, new, definition)
@@ -182,8 +200,9 @@ def _unbound(
     return changed, (free, ledger_rows.touch(ledger_rows.of(worker.key)))
 
 
-def resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
+def resolved(spec: SessionSpec, definition: Definition, now: datetime) -> tuple[datetime, datetime]:
     """Return a new slot's start and end; Invalid names the field that cannot be."""
+    slot = spec.slot
     try:
         zoneinfo.ZoneInfo(slot.zone)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
@@ -198,19 +217,25 @@ def resolved(slot: Slot, definition: Definition, now: datetime) -> tuple[datetim
         raise intake.invalid(("spec.slot.start", f"lies more than {AHEAD_DAYS} days ahead"))
     end = slot.end
     if end is None:
-        end = start + timedelta(minutes=definition.spec.default_duration_minutes)
+        end = start + budget.length(spec, definition)
     if end <= max(now, start):
         raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
-    longest(definition, start, end, "spec.slot.end")
+    longest(definition, start, end, "spec.slot.end", spec.time_factor)
     return in_utc(start), in_utc(end)
 
 
-def longest(definition: Definition, start: datetime, end: datetime, field: str) -> None:
-    """Raise Invalid (TooLong) for a slot that is longer than the definition's longest."""
-    limit = timedelta(minutes=definition.spec.max_duration_minutes)
-    if end - start > limit:
-        minutes = definition.spec.max_duration_minutes
-        what = f"a session of {definition.name!r} lasts at most {quantity.count(minutes, 'minute')}"
+def longest(
+    definition: Definition, start: datetime, end: datetime, field: str, factor: float = 1.0
+) -> None:
+    """Raise Invalid (TooLong) for a slot that is longer than the definition's longest.
+
+    Who needs more time may take as many times the longest.
+    """
+    minutes = definition.spec.max_duration_minutes
+    if end - start > budget.scaled(timedelta(minutes=minutes), factor):
+        times = "" if factor == 1 else f", times {factor:g}"
+        most = quantity.count(minutes, "minute")
+        what = f"a session of {definition.name!r} lasts at most {most}{times}"
         raise intake.invalid((field, what), reason="TooLong")
 
 
