@@ -27,7 +27,7 @@ import uvloop
 
 from benchmarks.measure import quantile
 from benchmarks.polls_client import ip, memory
-from labfleet.app import logs, wiring
+from labfleet.app import collector, logs, wiring
 from labfleet.app.settings import Settings
 from labfleet.engine.supervisor import Supervisor
 from labfleet.interfaces import store as stores
@@ -190,4 +190,5 @@ if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     logs.configure(fmt="json", level="warning")
+    collector.collect_rarely()
     uvloop.run(serve(folder, ec2, file, int(port), int(poll)))

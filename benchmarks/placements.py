@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks import bindings, packing, peers
 from benchmarks.measure import Plan, Sample, ratio, row, timed
-from labfleet.app.main import CYCLES
+from labfleet.app.collector import CYCLES
 from labfleet.decisions import ledger, placement
 from labfleet.decisions.placement_index import PlacementIndex
 from labfleet.resources.amounts import Amounts, Reservation

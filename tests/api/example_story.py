@@ -47,13 +47,19 @@ SPECS: dict[str, dict[str, Any]] = {
     "Pool": {"template": "metal", "track": "exam", "scaling": {"minWorkers": 1, "maxWorkers": 4}},
     "Worker": {"template": "metal", "track": "exam"},
     "Session": {"definition": "two", "owner": "kim@example.org"},
+    "Group": {
+        "definition": "two",
+        "size": 3,
+        "seats": [{"person": "kim@example.org", "factor": 1.5}],
+        "slot": {"start": "2026-12-14T08:00:00Z", "end": "2026-12-14T10:00:00Z"},
+    },
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
     "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
     "Settings": {"thresholds": {"diskPercent": 85}},
 }
 NAMES = {
-    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1",
+    "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1", "Group": "exam-monday",
     "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare"}
@@ -64,6 +70,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Pool": {"spec": {"scaling": {"maxWorkers": 6}}},
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
+    "Group": {"spec": {"slot": {"end": "2026-12-14T10:30:00Z"}}},
     "Cluster": {"spec": {"cpuPercent": 70}},
     "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
@@ -204,7 +211,7 @@ def runs_and_sessions() -> Iterator[Step]:
 
 
 async def what_is_used(ask: Recorder, run: str) -> None:
-    """Let a run and its cluster be measured once, and ask what they use."""
+    """Let a run, its cluster and a lab be measured once, and ask what they use."""
     services = ask.api.world.services
     used = {
         "cpu": 1500.0,
@@ -213,7 +220,11 @@ async def what_is_used(ask: Recorder, run: str) -> None:
         "networkOut": 95000.0,
         "pods": 8,
     }
-    named = (("Simulation", run, used), ("Cluster", "default", {**used, "othersCpu": 400.0}))
+    named = (
+        ("Simulation", run, used),
+        ("Cluster", "default", {**used, "othersCpu": 400.0}),
+        ("Session", "s1", {"cpu": 640.0, "memory": 1480.0, "storage": 2900.0}),
+    )
     for kind, name, values in named:
         found = await services.objects.get(KINDS[kind].type, name, "default")
         assert found is not None
@@ -222,7 +233,7 @@ async def what_is_used(ask: Recorder, run: str) -> None:
         owner = series.Owner(kind, found.metadata.uid)
         await services.series.merge_series([stores.SeriesRow(owner, 60, at, packed)])
         plural = KINDS[kind].plural
-        await ask.ask("GET", f"/api/v1/{plural}/{name}/series?since=1h&metric=cpu,pods")
+        await ask.ask("GET", f"/api/v1/{plural}/{name}/series?since=1h&metric=cpu,memory")
         await ask.ask("GET", f"/api/v1/fleet/{plural}/usage")
 
 

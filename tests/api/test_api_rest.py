@@ -22,6 +22,7 @@ SPECS = {
     "Worker": {"template": "x"},
     "Definition": {"topology": TOPOLOGY},
     "Session": {"definition": "x"},
+    "Group": {"definition": "x", "size": 1, "slot": {"start": "2026-12-14T08:00:00Z"}},
     "Cluster": {"capacity": {"cpu": "2500m", "memory": "4Gi"}},
     "Settings": {"idle": {"enabled": True}},
     "Queue": {"cluster": "x", "quota": {"cpu": 2}},
@@ -51,7 +52,8 @@ async def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api):
         assert page["kind"] == f"{row.name}List"
         if not page["items"] and not row.creatable:
             continue  # made by controllers only
-        (item,) = page["items"]
+        item, *seats = page["items"]
+        assert len(seats) == (row.name == "Session")  # the group's only seat
         one = f"{path}/{item['metadata']['name']}"
         assert (await api.call("GET", one)).json == item
         labels = {"metadata": {"labels": {"a": "b"}}}
@@ -65,8 +67,9 @@ async def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api):
         assert (await api.call("GET", f"{one}/explain")).json["lines"]
     simulation = (await api.call("GET", "/api/v1/simulations")).json["items"][0]["metadata"]["name"]
     await api.call("POST", "/simulation_complete", {"simulation_id": simulation})
-    for plural in ("sessions", "workers", "pools", "definitions", "templates"):
-        assert (await api.call("DELETE", f"/api/v1/{plural}/x")).status == 200
+    for one in ("groups/x", "sessions/x-001", "sessions/x", "workers/x", "pools/x",
+                "definitions/x", "templates/x"):  # fmt: skip
+        assert (await api.call("DELETE", f"/api/v1/{one}")).status == 200
     assert (await api.call("DELETE", f"/api/v1/simulations/{simulation}")).status == 200
     assert (await api.call("DELETE", "/api/v1/clusters/x")).status == 200
     gone = await api.call("GET", "/api/v1/clusters/x")

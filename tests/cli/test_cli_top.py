@@ -81,7 +81,7 @@ def test_json_is_the_answer_whole(run, numbers):
     assert said["metrics"]["cpu"]["points"][0]["mean"] == 10
 
 
-@pytest.mark.parametrize("argv", [("session", "s-1"), ("sessions",), ("session/s-1",)])
+@pytest.mark.parametrize("argv", [("pool", "p-1"), ("pools",), ("pool/p-1",)])
 def test_what_is_not_measured_has_no_top(run, numbers, argv):
     """Another kind is refused with the right way."""
     done = run("top", *argv)
@@ -104,6 +104,12 @@ def runs(stub):
     ]}  # fmt: skip
     stub.answers["GET /api/v1/fleet/simulations/usage"] = 200, {"leftOut": 2, "items": [
         {"name": "sim-0123456789abcdef0123", "cluster": "vaclab", "phase": "RUNNING", **measured},
+    ]}  # fmt: skip
+    lab = {"namespace": "default", "minute": "2026-11-27T11:59:00Z",
+           "numbers": {"cpu": 640, "memory": 3072, "storage": 11000},
+           "shareOf": {"cpuMilli": 4000, "memoryMib": 8192}}  # fmt: skip
+    stub.answers["GET /api/v1/fleet/sessions/usage"] = 200, {"items": [
+        {"name": "ada-1", "worker": "exam-001", "phase": "RUNNING", **lab},
     ]}  # fmt: skip
     stub.answers["GET /api/v1/simulations/sim-1/series"] = 200, {
         "kind": "Simulation", "name": "sim-1", "worker": "", "step": 60,
@@ -136,6 +142,16 @@ def test_all_live_runs_in_a_narrow_window(run, runs):
     table = run("top", "simulations", "-o", "csv").out.splitlines()
     assert table[0].split(",")[6:8] == ["IN/S", "OUT/S"]
     assert table[1].split(",")[2:8] == ["6250", "78", "51200", "50", "1234567", "999"]
+
+
+def test_all_labs_in_a_narrow_window(run, runs):
+    """With their worker, and the share of what each was given."""
+    head, first = run("top", "sessions").out.splitlines()
+    assert head.split() == ["SESSION", "WORKER", "CPU", "CPU%", "MEMORY", "MEM%", "DISK", "AGE"]
+    assert first.split() == ["ada-1", "exam-001", "0.64", "16", "3GiB", "38", "10.742GiB", "1m"]
+    assert run("top", "sessions", "-o", "csv").out.splitlines()[1].split(",")[2:7] == [
+        "640", "16", "3072", "38", "11000",
+    ]  # fmt: skip
 
 
 def test_one_run_over_time_begins_with_the_run(run, runs):

@@ -244,6 +244,28 @@ def test_node_values_are_the_same_by_every_way(play: Play) -> None:
     play(story)
 
 
+def test_what_a_lab_uses_is_told_of_the_nodes_that_run(play: Play) -> None:
+    """Nothing before the start, all of it by node id after; Gone for a lab that is not there."""
+
+    async def story(place: Place) -> None:
+        host = place.host
+        lab = await host.import_lab(PORTED, title="pair")
+        assert await host.lab_use(lab) == {}
+        await host.start(lab)
+        await asyncio.sleep(120)
+        told = await host.lab_use(lab)
+        nodes = {each.id: each for each in await host.nodes(lab)}
+        assert told.keys() == nodes.keys()
+        for identifier, figures in told.items():
+            assert 0 < (figures.memory_mib or 0) <= (nodes[identifier].ram_mib or 0)
+            assert figures.cpu_percent is not None
+            assert 100 <= (figures.storage_mib or 0) < 2**20
+        with pytest.raises(errors.Gone):
+            await host.lab_use("00000000-0000-4000-8000-000000000000")
+
+    play(story)
+
+
 def test_port_tags_are_read_and_written(play: Play) -> None:
     """Tags of the import are there; set_tags replaces them all; Gone for an unknown node."""
 

@@ -10,7 +10,7 @@ import pytest
 from virtual_time import play
 from world import ADMIN, HOUR, World, world
 
-from labfleet.controllers import cluster_samples
+from labfleet.controllers import sample_writer
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.cluster_meter import ClusterUsage
 from labfleet.kernel import errors
@@ -218,7 +218,7 @@ def test_a_store_in_trouble_costs_no_sample_and_holds_up_no_memory() -> None:
 
 def test_beyond_a_bound_no_more_buckets_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for three, a cluster's first minute waits and its run's never does."""
-    monkeypatch.setattr(cluster_samples, "WAITING", 3)
+    monkeypatch.setattr(sample_writer, "WAITING", 3)
 
     async def story() -> None:
         async with world() as w:

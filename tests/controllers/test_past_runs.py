@@ -21,7 +21,7 @@ async def kept(w: World, kind: RunKind) -> list[Run]:
 
 
 def test_a_session_that_ran_is_kept_with_its_end() -> None:
-    """Its time of running and what it was given are told; what it used is not known."""
+    """Its time of running, what it was given, and what was measured of its use are told."""
 
     async def story() -> None:
         async with world() as w:
@@ -38,7 +38,8 @@ def test_a_session_that_ran_is_kept_with_its_end() -> None:
             assert (run.family, run.place, run.censored) == ("two", "w1", "")
             assert run.duration_seconds == (over - begun).total_seconds() > 590
             assert (run.started_at, run.ended_at) == (begun, over)
-            assert run.use == {}
+            assert run.use == session.status.used
+            assert set(run.use) == {"cpu_milli", "memory_mib", "storage_mib"}
             assert run.allocation["labs"] == 1
             assert run.parameters == {"definition": "two-v2", "nodes": 2.0}
             [end] = [

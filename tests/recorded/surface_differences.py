@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from surface_of_slots import MEASURED, SLOTS
+
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
 DIFFERENCES: dict[str, dict[str, str]] = {
@@ -272,6 +274,31 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     )
     | dict.fromkeys(
         (
+            *(
+                f"/components/schemas/{name}"
+                for name in (
+                    "BookedSeat",
+                    "Group",
+                    "GroupList",
+                    "GroupSpec",
+                    "GroupStatus",
+                    "Seat",
+                    "SeatCounts",
+                    "SessionSeat",
+                    "Session/properties/status/default/seat",
+                    "SessionStatus/properties/seat",
+                )
+            ),
+            "/paths/~api~v1~sessions/get/parameters",
+            "/paths/~api~v1~groups",
+            "/paths/~api~v1~groups~{name}",
+            "/paths/~api~v1~groups~{name}~events",
+            "/paths/~api~v1~groups~{name}~explain",
+        ),
+        "seats of a class are booked together, by who answers for them",
+    )
+    | dict.fromkeys(
+        (
             "/paths/~api~v1~sessions~{name}~retry",
             "/components/schemas/RetryRequest",
             "/components/schemas/SessionLink",
@@ -409,41 +436,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
-    | {
-        f"/{place}": "a slot's time may change, within its definition's policy"
-        for place in (
-            "components/schemas/DefinitionSpec/properties/extension",
-            "components/schemas/DefinitionSpec/properties/teardownMinutes",
-            "components/schemas/ExtensionPolicy",
-            "components/schemas/Extensions",
-            "components/schemas/MoveRequest",
-            "components/schemas/Session/properties/status/default/extensions",
-            *(
-                f"components/schemas/DefinitionSpec/properties/{name}"
-                for name in ("noShowMinutes", "variables", "warnMinutes")
-            ),
-            *(
-                f"components/schemas/{place}/{name}"
-                for place in ("Session/properties/status/default", "SessionStatus/properties")
-                for name in ("checkedInAt", "checkedInBy", "warnedMinutes")
-            ),
-            *(
-                f"components/schemas/SessionSpec/properties/{name}"
-                for name in (
-                    "durationMinutes",
-                    "environment",
-                    "limits",
-                    "studentEmail",
-                    "timeFactor",
-                )
-            ),
-            "paths/~api~v1~sessions~{name}~check-in",
-            "components/schemas/SessionStatus/properties/extensions",
-            "components/schemas/ShortenRequest",
-            "paths/~api~v1~sessions~{name}~move",
-            "paths/~api~v1~sessions~{name}~shorten",
-        )
-    }
+    | SLOTS
+    | MEASURED
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

@@ -82,7 +82,7 @@ def health(server: Server, now: float, *, admin: bool) -> dict[str, Any]:
     """Return system_health; people without admin rights see no compute details."""
     server_conditions, core = server.server_conditions, server.server_conditions.core_connected
     ready = boot_stage(server, now) is BootStage.READY and compute_up(server)
-    compute = _compute_health(server, ready=ready)
+    compute = _compute_health(server, now, ready=ready)
     valid = compute["valid"] if ready or not server_conditions.null_health else None
     shown = admin and server.compute_known and not server_conditions.compute_missing
     controller = {
@@ -102,7 +102,7 @@ def health(server: Server, now: float, *, admin: bool) -> dict[str, Any]:
     }
 
 
-def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
+def _compute_health(server: Server, now: float, *, ready: bool) -> dict[str, Any]:
     machine, server_conditions, profile = (
         server.config.machine,
         server.server_conditions,
@@ -124,7 +124,7 @@ def _compute_health(server: Server, *, ready: bool) -> dict[str, Any]:
         checks |= {
             "cpu_overload": False,
             "memory_overload": False,
-            "disk_overload": disk_overload(server),
+            "disk_overload": disk_overload(server, now),
         }
     checks["valid"] = ready and kvm and cpus
     if server_conditions.null_health:

@@ -24,7 +24,7 @@ def start_lab(server: Server, lab: Lab, now: float) -> None:
     """Queue every node that does not run; doing it again changes nothing."""
     settle(server, now)
     idle = [n for n in lab.nodes.values() if n.phase in {State.DEFINED, State.STOPPED}]
-    idle = _check_start(server, idle)
+    idle = _check_start(server, idle, now)
     lab.intent = State.STARTED
     tell(server, "state", lab.id, {"state": "STARTED"}, now)
     _queue(server, staging.plan(server, lab, idle), now)
@@ -34,17 +34,17 @@ def start_node(server: Server, node: Node, now: float) -> None:
     """Queue one node."""
     settle(server, now)
     if node.phase in {State.DEFINED, State.STOPPED}:
-        _queue(server, _check_start(server, [node]), now)
+        _queue(server, _check_start(server, [node], now), now)
 
 
-def _check_start(server: Server, nodes: list[Node]) -> list[Node]:
+def _check_start(server: Server, nodes: list[Node], now: float) -> list[Node]:
     """Refuse a start that can never succeed, and return the nodes that are to be queued."""
     for node in nodes:
         builder.fit_kind(server, node)
         kind = server.definition_store.kind(node.definition)
         if kind is None or (kind.has_vm and not server.definition_store.images_of(node.definition)):
             raise refused(f"Cannot start node {node.label}: no image for {node.definition}.")
-    if any(node.kind.has_vm for node in nodes) and usage.disk_overload(server):
+    if any(node.kind.has_vm for node in nodes) and usage.disk_overload(server, now):
         raise refused("Cannot start nodes: the disk is nearly full.")
     rules = server.config.rules
     if rules.over_licence == "queue":

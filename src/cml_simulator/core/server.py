@@ -25,6 +25,7 @@ from cml_simulator.core.model import (
 from cml_simulator.core.profile import Config
 from cml_simulator.core.server_conditions import ServerConditions
 from cml_simulator.core.tokens import Sessions
+from cml_simulator.core.use_curves import Curve
 
 ADMIN_ID = "00000000-0000-4000-a000-000000000000"
 JOURNAL_KEPT = 5000
@@ -112,6 +113,7 @@ class Server:
     compute_known: bool = True
     tally: Tally = field(default_factory=Tally)
     faults: list[Fault] = field(default_factory=list)
+    use_curves: tuple[Curve, ...] = ()
     journal: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=JOURNAL_KEPT))
     clashes: deque[ports.Clash] = field(default_factory=lambda: deque(maxlen=1000))
     telemetry: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=1000))

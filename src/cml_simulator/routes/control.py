@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cml_simulator.core import diagnostics, faults, fleet, outside, world
+from cml_simulator.core import diagnostics, faults, fleet, outside, use_curves, world
 from cml_simulator.core.errors import CmlError, Problem, invalid, not_found, refused
 from cml_simulator.core.faults import Fault
 from cml_simulator.core.fleet import Fleet
@@ -254,6 +254,13 @@ def patch_rules(call: ControlCall) -> Any:
     return get_rules(call)
 
 
+def set_use(call: ControlCall) -> Any:
+    """Say what nodes use over time, in place of what was said before; [] is the default again."""
+    curves = call.read(list[use_curves.UseCurve])
+    call.server.use_curves = use_curves.checked(curves)
+    return {"curves": len(curves)}
+
+
 def why_queued(call: ControlCall) -> Any:
     """Return for each queued node why it waits."""
     world.settle(call.server, call.now)
@@ -322,6 +329,7 @@ TABLE = Table(
         Route("DELETE", "/servers/{server_id}/weather", clear_conditions),
         Route("GET", "/servers/{server_id}/rules", get_rules),
         Route("PATCH", "/servers/{server_id}/rules", patch_rules),
+        Route("PUT", "/servers/{server_id}/use", set_use),
         Route("GET", "/servers/{server_id}/queue", why_queued),
         Route("GET", "/servers/{server_id}/snapshots", list_snapshots),
         Route("POST", "/servers/{server_id}/snapshots", take_snapshot),

@@ -238,7 +238,7 @@ def clone_image(call: Call) -> Any:
     node = node_of(call)
     if node.phase is not State.STOPPED or not node.kind.has_vm:
         raise refused(f"Node must be stopped before its image can be cloned: {node.id}")
-    if usage.disk_overload(call.server):
+    if usage.disk_overload(call.server, call.now):
         raise CmlError(409, "Not enough disk space to clone the image.")
     name = f"{node.definition}-clone-{call.server.new_id()[:8]}"
     row = {

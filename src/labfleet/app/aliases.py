@@ -215,6 +215,8 @@ TABLE: tuple[Alias, ...] = (
              "upstream 002's monitoring is CloudWatch, which costs money per metric; health and "
              "CML's own figures are always on"),
     _setting("METRICS_CHANGE_THRESHOLD_PERCENT", "5", "monitoring.metricsChangePercent"),
+    _setting("RESOURCE_OBSERVATION_ENABLED", "true", "observation.enabled"),
+    _setting("RESOURCE_OBSERVATION_TIMEOUT_SECONDS", "30", "observation.timeoutSeconds"),
     _setting("IDLE_CHECK_INTERVAL", "60", "idle.checkIntervalSeconds"),
     _setting("IDLE_THRESHOLD_MINUTES", "30", "idle.timeoutMinutes"),
     _setting("CLEANUP_RETENTION_DAYS", "30", "garbage.retentionDays"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ import uvloop
 from labfleet.api import application
 from labfleet.api.core import host_names
 from labfleet.api.streams.ring import Ring
-from labfleet.app import greeting, logs, notifying, open_files, serving, wiring
+from labfleet.app import collector, greeting, logs, notifying, open_files, serving, wiring
 from labfleet.app.host_secrets import FOLDER
 from labfleet.app.settings import ROLES, Settings, load
 from labfleet.app.system import SystemIds
@@ -29,12 +28,6 @@ from labfleet.service.core.tokens import Tokens, role_of
 from labfleet.stores import opening
 from labfleet.web import application as pages
 from labfleet.web import doors
-
-CYCLES = (20_000, 20, 50)
-"""After how many new objects garbage is looked for, and how often among older ones.
-
-By default each few requests had all of a server's objects looked at; cycles are rare here.
-"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -99,8 +92,7 @@ def main(argv: Sequence[str]) -> int:
     logs.configure(fmt=settings.log_format, level=settings.log_level)
     try:
         opening.check(settings.store_url)
-        gc.freeze()
-        gc.set_threshold(*CYCLES)
+        collector.collect_rarely()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, token_file))
     except errors.LabfleetError as problem:

@@ -59,9 +59,14 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "diff",
         "Show what apply would change; exit 10 when something.",
     ),
+    "book": (
+        "labfleet.cli.commands.booking",
+        "book",
+        "Book seats for a class or an exam together.",
+    ),
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
-    "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session more time."),
+    "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session or a group more time."),
     "shorten": (
         "labfleet.cli.commands.slots",
         "shorten",

@@ -28,6 +28,7 @@ from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.series import KEY as SERIES
 from labfleet.controllers.series import SeriesController
+from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
@@ -295,9 +296,10 @@ class Assembly:
         return made
 
     def labs(self, context: Context) -> list[Controller]:
-        """Return the controller that manages sessions."""
+        """Return the controller that manages sessions; a what-if run (`pace`) measures no lab."""
+        samples = None if self.pace is not None else LabSamples(context, self.store)
         reconcile = pacing.slower(
-            SessionController(context, self.services).reconcile,
+            SessionController(context, self.services, samples).reconcile,
             context,
             self.pace,
             pacing.session_rest,

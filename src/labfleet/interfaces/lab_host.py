@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from labfleet.resources.idle import Activity
 from labfleet.resources.image import Catalogue
+from labfleet.resources.lab_use import NodeFigures
 from labfleet.resources.machine import TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
@@ -212,6 +213,13 @@ class LabHost(Protocol):
 
     async def delete(self, lab_id: str) -> None:
         """Delete a wiped lab; no error when it does not exist."""
+        ...
+
+    async def lab_use(self, lab_id: str) -> Mapping[str, NodeFigures]:
+        """Return node id -> what it uses now, of the nodes that run, using one request.
+
+        Gone when the lab is not there. The caller judges the figures.
+        """
         ...
 
     async def observe(self, lab_id: str) -> LabObservation:

@@ -98,6 +98,23 @@ class Monitoring(Record, frozen=True, kw_only=True):
     samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
 
 
+class Observation(Record, frozen=True, kw_only=True):
+    """How labs are observed: while they run, at their end, and when somebody asks.
+
+    CML does not say what 100 % of a node's CPU is; `share` reads it as all of its virtual CPUs.
+
+    enabled: Whether labs are observed and measured at all.
+    timeout_seconds: Time for one observation; what it did not see by then is a gap.
+    sample_seconds: Time between two measurements of what a running lab uses.
+    cpu_usage: Whether 100 % of a node's CPU is one core or all of its virtual CPUs.
+    """
+
+    enabled: bool = True
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 30
+    sample_seconds: Annotated[int, msgspec.Meta(ge=20, le=3600)] = 60
+    cpu_usage: Literal["core", "share"] = "core"
+
+
 class Idle(Record, frozen=True, kw_only=True):
     """When a worker counts as idle and is stopped (upstream 002, facts/upstream.md#idle).
 
@@ -206,7 +223,7 @@ class Limits(Record, frozen=True, kw_only=True):
     """What one person or program may have, so that nobody hurts the others.
 
     open_sessions: Sessions of one owner in one namespace that have not ended, for callers of role
-    user.
+    user; seats of a group count for who booked it.
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.
@@ -270,6 +287,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
 
     discovery: Discovery = Discovery()
     monitoring: Monitoring = Monitoring()
+    observation: Observation = Observation()
     idle: Idle = Idle()
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
@@ -282,6 +300,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
 SECTIONS: dict[str, type[Record]] = {
     "discovery": Discovery,
     "monitoring": Monitoring,
+    "observation": Observation,
     "idle": Idle,
     "thresholds": Thresholds,
     "garbage": Garbage,
@@ -322,6 +341,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
 
     discovery: Which instances of others become workers.
     monitoring: How often workers are measured.
+    observation: How labs are observed and measured.
     idle: When a worker counts as idle and is stopped.
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
@@ -333,6 +353,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
 
     discovery: dict[str, Any] = {}
     monitoring: dict[str, Any] = {}
+    observation: dict[str, Any] = {}
     idle: dict[str, Any] = {}
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}

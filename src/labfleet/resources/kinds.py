@@ -14,6 +14,7 @@ from labfleet.kernel import errors
 from labfleet.resources import (
     cluster_kind,
     definition,
+    group,
     image,
     leak,
     pool_kind,
@@ -40,6 +41,7 @@ KINDS: dict[str, Kind] = {
         template.KIND,
         definition.KIND,
         session_kind.KIND,
+        group.KIND,
         cluster_kind.KIND,
         simulation_kind.KIND,
         queue.KIND,

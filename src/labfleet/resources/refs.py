@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.definition import Definition
+from labfleet.resources.group import Group
 from labfleet.resources.leak import Leak
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
@@ -18,9 +19,9 @@ from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
 
 
-def definition_of(session: Session) -> Ref[Definition]:
-    """Return the definition that a session uses."""
-    return Ref(Definition, session.namespace, session.spec.definition)
+def definition_of(obj: Session | Group) -> Ref[Definition]:
+    """Return the definition that a session, or each seat of a group, uses."""
+    return Ref(Definition, obj.namespace, obj.spec.definition)
 
 
 def worker_of(obj: Session | Leak) -> Ref[Worker] | None:

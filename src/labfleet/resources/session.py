@@ -12,6 +12,7 @@ from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, LabUser, Variable
+from labfleet.resources.history import Use
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -193,6 +194,7 @@ class NodeObservation(Record, frozen=True, kw_only=True):
     ram_mb: Memory that it really has, in MB as CML counts.
     tags: Tags of the node in the topology.
     interfaces: Interfaces of the node.
+    used: What it has used since its lab was up, by figure, as far as it was measured.
     """
 
     node_id: str
@@ -204,10 +206,13 @@ class NodeObservation(Record, frozen=True, kw_only=True):
     ram_mb: int | None = None
     tags: tuple[str, ...] = ()
     interfaces: tuple[InterfaceObservation, ...] = ()
+    used: dict[str, Use] = {}
 
 
 class ResourceObservation(Record, frozen=True, kw_only=True):
-    """What a lab really used (upstream 000). Unknown is null, with the reason in `gaps`.
+    """What was seen of a lab (upstream 000). Unknown is null, with the reason in `gaps`.
+
+    The totals are what its nodes were given, its allocation; what it used is `used`.
 
     observed_at: When the server was looked at.
     observer: Who looked: a controller or a caller of the compatible route.
@@ -219,6 +224,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
     node_definitions_used: Node definitions that occur, each once.
     observed_ports: Port name to number, as seen on the server.
     simulation_stats: Statistics of the lab as CML sends them.
+    used: What the lab has used since it was up, by figure, as far as it was measured.
+    measured: How often it was measured: once a minute while it ran.
     gaps: What could not be seen, with the reason.
     """
 
@@ -232,6 +239,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
     node_definitions_used: tuple[str, ...] = ()
     observed_ports: dict[str, int] = {}
     simulation_stats: dict[str, Any] | None = None
+    used: dict[str, Use] = {}
+    measured: int = 0
     gaps: tuple[str, ...] = ()
 
 
@@ -317,6 +326,21 @@ class Extensions(Record, frozen=True, kw_only=True):
     seconds: int = 0
 
 
+class SessionSeat(Record, frozen=True, kw_only=True):
+    """Which seat of which group a session is.
+
+    group: Name of the group.
+    uid: Its identity: which one is meant, should the name be given again.
+    seat: Name of the seat.
+    booked_by: Who booked the group, and may see, extend and end the session as its owner does.
+    """
+
+    group: str
+    uid: str
+    seat: str
+    booked_by: str
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -343,7 +367,9 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     effect: The open call to the outside, if there is one.
     decision: The last placement decision with its reasons.
     placements: How often it was placed on a worker.
-    observed_resources: What its lab really used, as last seen.
+    used: What was measured of its lab's use so far, by figure.
+    measured: How often that was measured, once a minute while it runs.
+    observed_resources: Its lab as last seen.
     observed_ports: Port name to number, as last seen; null when never seen.
     port_drift_detected: Whether the ports on the server differ from those given.
     port_changes: How each port that differs does so.
@@ -363,6 +389,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_count: How many attempts were made before this one.
     retry_of: The last of them.
     retried_as: The next attempt.
+    seat: The seat of a group that it is; null when it was asked for by itself.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -379,6 +406,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     effect: Effect | None = None
     decision: Decision | None = None
     placements: int = 0
+    used: dict[str, Use] = {}
+    measured: int = 0
     observed_resources: ResourceObservation | None = None
     observed_ports: dict[str, int] | None = None
     port_drift_detected: bool = False
@@ -404,6 +433,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: int | None = None
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
+    seat: SessionSeat | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):
@@ -412,3 +442,9 @@ class Session(Resource, frozen=True, kw_only=True):
     spec: SessionSpec
     status: SessionStatus = SessionStatus()
     kind: str = "Session"
+
+
+def booker(session: Session) -> str:
+    """Return who has to answer for a session: whoever booked its group, else its owner."""
+    seat = session.status.seat
+    return session.spec.owner if seat is None else seat.booked_by

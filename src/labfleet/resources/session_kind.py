@@ -319,6 +319,8 @@ KIND = Kind(
         "START=status.start",
         "END=status.end",
         "RETRIES=status.retryCount*",
+        "GROUP=status.seat.group*",
+        "SEAT=status.seat.seat*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",
@@ -330,6 +332,7 @@ KIND = Kind(
         "owner=spec.owner",
         "worker=status.worker",
         "definition=spec.definition",
+        "group=status.seat.group",
     ),
     frozen=(
         "definition",

@@ -32,6 +32,7 @@ from labfleet.interfaces.lab_host import (
 from labfleet.kernel import errors
 from labfleet.resources.idle import Activity
 from labfleet.resources.image import Catalogue
+from labfleet.resources.lab_use import NodeFigures
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 STAGES: dict[str, Stage] = {
@@ -229,6 +230,12 @@ class CmlHost:
             await self._teardown("DELETE", lab_id, "")
         except errors.Gone:
             return
+
+    async def lab_use(self, lab_id: str) -> Mapping[str, NodeFigures]:
+        """Return node id -> what it uses now, of the nodes that run; Gone without the lab."""
+        return parsing.node_figures(
+            await self._client.get(f"labs/{_part(lab_id)}/simulation_stats")
+        )
 
     async def observe(self, lab_id: str) -> LabObservation:
         """Look at everything of a lab; Gone when it is not there."""

@@ -13,6 +13,7 @@ from typing import Any
 from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState
 from labfleet.kernel import errors
 from labfleet.resources.image import NAMES_KEPT, Catalogue
+from labfleet.resources.lab_use import NodeFigures
 
 # JSON gives these very types, so asking for the type itself is enough and cheapest: a poll of a
 # fleet asks a hundred times for each worker.
@@ -151,6 +152,31 @@ def simulation_stats(value: Any) -> dict[str, Any]:
     """Return nodes and links by id, nothing else changed."""
     raw = mapping(value)
     return {part: by_id(raw[part]) for part in ("nodes", "links") if part in raw}
+
+
+_BYTES_FROM = 1 << 20
+"""CML does not say in which unit it tells a node's memory and disk: no node has a TiB of either,
+and none takes less than a MiB, so that what is from here on is bytes, and MiB below."""
+
+
+def node_figures(value: Any) -> dict[str, NodeFigures]:
+    """Return node id -> figures out of simulation_stats; Protocol when it is no such answer."""
+    if not isinstance(value, dict):
+        raise errors.Protocol("simulation_stats: no map")
+    return {
+        identifier: NodeFigures(
+            cpu_percent=number(told.get("cpu_usage")),
+            memory_mib=_mib(told.get("ram_usage")),
+            storage_mib=_mib(told.get("disk_usage")),
+        )
+        for identifier, raw in by_id(value.get("nodes")).items()
+        if (told := mapping(raw)).get("is_running") is not False
+    }
+
+
+def _mib(value: Any) -> float | None:
+    found = number(value)
+    return found if found is None or found < _BYTES_FROM else found / _BYTES_FROM
 
 
 def queue(value: Any) -> dict[str, str]:

@@ -176,6 +176,7 @@ def _definitions(made: Routes, services: ServiceContext) -> None:
                 "observed_at": each.status.observed_at,
                 "observation_count": each.status.observation_count,
                 "observed_resources": each.status.observed_resources,
+                "observed_usage": observations.usage(each),
                 "observed_ports": each.status.observed_ports,
                 "port_drift_detected": each.status.port_drift_detected,
             }

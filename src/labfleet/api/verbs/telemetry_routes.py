@@ -11,6 +11,7 @@ from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.resources import alerts
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Record
+from labfleet.resources.session import Session
 from labfleet.resources.simulation import Simulation
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -121,11 +122,12 @@ def routes(services: ServiceContext) -> Routes:
         return await telemetry.newest(services, who, name, namespace)
 
     _series_of_others(services, made)
+    _used_now(services, made)
     return made
 
 
 def _series_of_others(services: ServiceContext, made: Routes) -> None:
-    """Add the same of clusters and runs."""
+    """Add the series of clusters, runs and labs."""
 
     @made.get(
         "/api/v1/clusters/{name:str}/series", "A cluster's numbers over time, down-sampled",
@@ -162,6 +164,37 @@ def _series_of_others(services: ServiceContext, made: Routes) -> None:
         return await series.read(
             services, who, Simulation, name, namespace, metrics=metric, since=since, step=step
         )
+
+    @made.get(
+        "/api/v1/sessions/{name:str}/series", "A lab's numbers over time, by the minute",
+        needs=("read", "Session"),
+    )  # fmt: skip
+    async def get_session_series(
+        who: Caller,
+        name: Name,
+        namespace: Namespace = "default",
+        *,
+        metric: Metrics = "",
+        since: Since = "",
+        step: Step = None,
+    ) -> series.Series:
+        """Return what a session's lab used: its last six hours, kept some days after its end."""
+        return await series.read(
+            services, who, Session, name, namespace, metrics=metric, since=since, step=step
+        )
+
+
+def _used_now(services: ServiceContext, made: Routes) -> None:
+    """Add what all of a kind use now."""
+
+    @made.get(
+        "/api/v1/fleet/sessions/usage", "What every lab that is up uses now",
+        needs=("read", "Session"),
+    )  # fmt: skip
+    async def list_session_usage(who: Caller) -> UsageList:
+        """Return what each lab uses now, the busiest first; unmeasured numbers are absent."""
+        items, left_out = await usage.sessions(services, who)
+        return UsageList(items=items, left_out=left_out)
 
     @made.get(
         "/api/v1/fleet/clusters/usage", "What every cluster uses now", needs=("read", "Cluster")

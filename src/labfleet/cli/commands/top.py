@@ -1,4 +1,4 @@
-"""`top`: what workers, clusters or runs use now, and one's numbers over time as small curves.
+"""`top`: what workers, clusters, runs or labs use now, and one's numbers over time as small curves.
 
 Curves are drawn on a terminal and left out elsewhere; the same numbers are in every format.
 """
@@ -19,12 +19,14 @@ from labfleet.resources import kinds
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 48
-MEASURED = ("Worker", "Cluster", "Simulation")
+_LAST = {"Simulation": "cluster", "Session": "worker"}
+"""Kinds that begin and end, and the field that says where each is; their curves begin with them."""
+MEASURED = ("Worker", "Cluster", "Simulation", "Session")
 SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "networkOut", "ec2Cpu")
 
 
-@click.command("top", short_help="Show what workers, clusters or runs use.")
-@click.argument("args", nargs=-1, metavar="[workers|clusters|simulations [NAME]]",
+@click.command("top", short_help="Show what workers, clusters, runs or labs use.")
+@click.argument("args", nargs=-1, metavar="[workers|clusters|simulations|sessions [NAME]]",
                 shell_complete=completing.kind_or_name)  # fmt: skip
 @click.option(
     "--since",
@@ -38,11 +40,11 @@ SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "net
 def top(
     call: Call, *, args: tuple[str, ...], since: str | None, metric: str, step: int | None
 ) -> int:
-    """Show what all workers, clusters or live runs use now, or one's numbers over time."""
+    """Show what all workers, clusters, live runs or labs use now, or one's numbers over time."""
     kind, name = _meant(args)
     if name is None:
         return _all(call) if kind.name == "Worker" else _usage(call, kind)
-    back = since or ("" if kind.name == "Simulation" else "6h")
+    back = since or ("" if kind.name in _LAST else "6h")
     begin = clock.format_instant(calls.since(back, "--since", call.now())) if back else None
     answer = call.api.get(
         f"/api/v1/{kind.plural}/{quote(name, safe='')}/series",
@@ -78,8 +80,11 @@ def _meant(args: Sequence[str]) -> tuple[kinds.Kind, str | None]:
                 "top shows one of them over time", f"Say labfleet top {args[0]} NAME."
             )
     if kind.name not in MEASURED:
-        hint = "Say labfleet top, labfleet top worker NAME, or the same of clusters, simulations."
-        raise exits.usage("top shows workers, clusters and simulations", hint)
+        hint = (
+            "Say labfleet top, labfleet top worker NAME, or the same of clusters, simulations, "
+            "sessions."
+        )
+        raise exits.usage("top shows workers, clusters, simulations and sessions", hint)
     return kind, name
 
 
@@ -89,27 +94,37 @@ def _usage(call: Call, kind: kinds.Kind) -> int:
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
         return exits.OK
-    plain, run = call.out.format == "csv", kind.name == "Simulation"
+    plain, run = call.out.format == "csv", kind.name in _LAST
+    lab = kind.name == "Session"
     rows = []
     for each in answer.get("items") or []:
         numbers, name = each.get("numbers") or {}, output.label(each["namespace"], each["name"])
         rows.append([
             name,
-            str(each.get("cluster")) if run else str(each.get("runs")),
+            str(each.get(_LAST[kind.name]) or "-") if run else str(each.get("runs")),
             _amount(numbers.get("cpu"), "cpuMilli", plain=plain),
             _percent(each, "cpu", "cpuMilli"),
             _amount(numbers.get("memory"), "memoryMib", plain=plain),
             _percent(each, "memory", "memoryMib"),
-            *_network(numbers, plain=plain, narrow=run),
-            "-" if numbers.get("pods") is None else f"{numbers['pods']:.0f}",
+            *_last(numbers, plain=plain, run=run, lab=lab),
             call.out.age(each.get("minute")),
         ])  # fmt: skip
     first = ["RUN", "CLUSTER"] if run else ["CLUSTER", "RUNS"]
+    first = ["SESSION", "WORKER"] if lab else first
     network = ["NET/S"] if run and not plain else ["IN/S", "OUT/S"]
-    titles = ["CPU", "CPU%", "MEMORY", "MEM%", *network, "PODS", "AGE"]
+    last = ["DISK"] if lab else [*network, "PODS"]
+    titles = ["CPU", "CPU%", "MEMORY", "MEM%", *last, "AGE"]
     call.out.table([*first, *titles], rows)
     call.out.left_out(answer, kind.plural)
     return exits.OK
+
+
+def _last(numbers: dict[str, float], *, plain: bool, run: bool, lab: bool) -> list[str]:
+    """Return the cells that differ: a lab's disk, or network and pods of the others."""
+    if lab:
+        return [_amount(numbers.get("storage"), "storageMib", plain=plain)]
+    pods = "-" if numbers.get("pods") is None else f"{numbers['pods']:.0f}"
+    return [*_network(numbers, plain=plain, narrow=run), pods]
 
 
 def _amount(value: float | None, field: str, *, plain: bool) -> str:

@@ -53,6 +53,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet get session/ccnp-4711 -o yaml | labfleet apply -f -",
     ),
     "diff": ("labfleet diff -f exam/",),
+    "book": (
+        "labfleet book exam.yaml --csv roster.csv --dry-run",
+        "labfleet book exam.yaml --some --yes",
+    ),
     "delete": (
         "labfleet delete session/ccnp-4711",
         "labfleet delete sessions -l exam=ccnp --dry-run client",

@@ -22,6 +22,11 @@ def connected_people(call: Call, target: targets.Target, obj: Any) -> list[Any]:
     kind = target.kind.name
     if kind == "Session":
         return [obj] if paths.simple(obj, "status.phase") in _CONNECTED else []
+    if kind == "Group":
+        seats, _, _ = call.api.items(
+            kinds.KINDS["Session"].plural, namespace=targets.space(call, target), group=target.name
+        )
+        return [each for each in seats if paths.simple(each, "status.phase") in _CONNECTED]
     if kind not in {"Worker", "Pool"}:
         return []
     workers = {target.name}

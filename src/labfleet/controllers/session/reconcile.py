@@ -7,7 +7,9 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.session import act, observer
+from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.usage_report import UsageReporter
+from labfleet.decisions import lab_use
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
@@ -29,8 +31,12 @@ ACTOR = "session-controller"
 class SessionController:
     """Reconciles sessions from SCHEDULED to their end; PENDING ones expire here too."""
 
-    def __init__(self, context: Context, services: ServiceContext) -> None:
+    def __init__(
+        self, context: Context, services: ServiceContext, samples: LabSamples | None = None
+    ) -> None:
+        """Take what measures labs; with None nobody does."""
         self.context = context
+        self._samples = samples
         self._look = observer.SessionObserver(context)
         self._actions = act.Actions(context)
         self._observer = UsageReporter(context)
@@ -41,6 +47,8 @@ class SessionController:
         session = self.context.cache.get(Session, key.name, key.namespace)
         if session is None:
             return Done()
+        if self._samples is not None and not session_phases.is_live(session):
+            self._samples.forget(session)
         effect = session.status.effect
         # Computed before the look-up: a lab may appear during it.
         over = effect is not None and self.context.effects.overdue(effect)
@@ -54,13 +62,31 @@ class SessionController:
             if cleared is None:
                 return Again(1.0)
             session = cleared
-        step = lifecycle.decide(session, sight.seen, self.context.clock.now())
+        seen = await self._measured(session, sight)
+        step = lifecycle.decide(session, seen, self.context.clock.now())
         if step.action is None or sight.host is None:
             session = await self._record(session, step)
             return Again(step.again) if session_phases.is_live(session) else Done()
         if step.action == "observe":
             return await self._observe(session, step, sight.host)
         return await self._act(session, step, sight.host)
+
+    async def _measured(
+        self, session: Session, sight: observer.LabObservation
+    ) -> lifecycle.SessionObservation:
+        """Return what was seen, with what its lab has used where that is worth recording."""
+        seen, status = sight.seen, session.status
+        if self._samples is None or sight.host is None or seen.lab is None:
+            return seen
+        if not self.context.settings.now().observation.enabled:
+            return seen
+        use = await self._samples.look(session, sight.host)
+        if use is None:
+            return seen
+        now = use.used()
+        if not lab_use.worth_recording(status.used, status.measured, now, use.readings):
+            return seen
+        return replace(seen, used=now, measured=use.readings)
 
     def _settled(self, effect: Effect, seen: lifecycle.SessionObservation) -> bool:
         """Tell whether the outcome of an effect is known although its call may not be over.
@@ -152,7 +178,10 @@ class SessionController:
         """Observe, report through the service, and record that this was tried."""
         session = await self._record(session, step)
         asked = session.spec.observe_requested
-        found = await self._observer.look(session, host)
+        use = None
+        if self._samples is not None and self.context.settings.now().observation.enabled:
+            use = await self._samples.look(session, host, last=True)
+        found = await self._observer.look(session, host, use)
         told = found if isinstance(found, str) else ""
         if not isinstance(found, str):
             try:

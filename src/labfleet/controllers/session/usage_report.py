@@ -1,4 +1,4 @@
-"""Observe what a lab really used, and report it through the service (upstream 000)."""
+"""Observe a lab, with what it has used, and report it through the service (upstream 000)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from labfleet.controllers.context import Context
 from labfleet.decisions import observation
+from labfleet.decisions.lab_use import LabUse
 from labfleet.interfaces.lab_host import LabHost, LabObservation
 from labfleet.kernel import errors
 from labfleet.resources.session import (
@@ -17,7 +20,6 @@ from labfleet.resources.session import (
     Session,
 )
 
-DEADLINE = 30.0
 OBSERVER = "session-controller"
 
 
@@ -27,23 +29,30 @@ class UsageReporter:
 
     context: Context
 
-    async def look(self, session: Session, host: LabHost) -> ResourceObservation | str:
+    async def look(
+        self, session: Session, host: LabHost, use: LabUse | None
+    ) -> ResourceObservation | str:
         """Return the observation, or a sentence on why there is none."""
+        settings = self.context.settings.now().observation
+        if not settings.enabled:
+            return "observation is switched off (settings: observation.enabled)"
         lab = session.status.lab
         if lab is None or lab.id is None:
             return "there is no lab to observe"
         try:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(settings.timeout_seconds):
                 seen = await host.observe(lab.id)
         except TimeoutError:
-            return f"CML gave no answer within {DEADLINE:g} s"
+            return f"CML gave no answer within {settings.timeout_seconds} s"
         except errors.LabfleetError as problem:
             return problem.message
         at = self.context.clock.now()
-        return assemble(seen, at, OBSERVER) or "the lab has no nodes"
+        return assemble(seen, at, OBSERVER, use) or "the lab has no nodes"
 
 
-def assemble(seen: LabObservation, at: datetime, observer: str) -> ResourceObservation | None:
+def assemble(
+    seen: LabObservation, at: datetime, observer: str, use: LabUse | None = None
+) -> ResourceObservation | None:
     """Convert what the adapter saw into the stored record; None for a lab without nodes."""
     interfaces: dict[str, list[InterfaceObservation]] = {}
     for each in seen.interfaces:
@@ -68,9 +77,17 @@ def assemble(seen: LabObservation, at: datetime, observer: str) -> ResourceObser
             ram_mb=node.ram_mib,
             tags=node.tags,
             interfaces=tuple(interfaces.get(node.id, ())),
+            used={} if use is None else use.used_by(node.label),
         )
         for node in seen.nodes
     ]
-    return observation.assemble(
-        nodes, at=at, observer=observer, simulation_stats=seen.simulation_stats, gaps=seen.gaps
+    told = observation.assemble(
+        nodes,
+        at=at,
+        observer=observer,
+        simulation_stats=seen.simulation_stats,
+        gaps=(*seen.gaps, *(() if use is None else use.gaps)),
     )
+    if told is None or use is None:
+        return told
+    return replace(told, used=use.used(), measured=use.readings)

@@ -6,9 +6,10 @@ end where one begins, are tried: nearest first, so many each way.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from labfleet.decisions import placement
 from labfleet.decisions.claims.places import PoolClaims
@@ -40,9 +41,10 @@ def nearest(
     *,
     first: datetime,
     last: datetime,
+    fits: Callable[[timedelta], bool] | None = None,
 ) -> Nearest:
     """Return the nearest moves of a request at once, as `looking` finds them."""
-    look = looking(pools, request, first=first, last=last)
+    look = looking(pools, request, first=first, last=last, fits=fits)
     while True:
         try:
             next(look)
@@ -57,10 +59,12 @@ def looking(
     *,
     first: datetime,
     last: datetime,
+    fits: Callable[[timedelta], bool] | None = None,
 ) -> Generator[None, None, Nearest]:
     """Return the nearest moves of a request, in whole minutes, within [first, last].
 
-    It yields before each try, for a caller that lets others work in between.
+    It yields before each try, for a caller that lets others work in between. `fits` tells of a move
+    whether it will do; without it, that the request alone has room.
 
     The pools must hold all claims between these instants. The request itself counts as an earlier
     slot: it may be one that was rounded to minutes from what does not fit.
@@ -79,21 +83,26 @@ def looking(
                 earlier.add(_minutes(each.claim.start - end, up=False))
     after = sorted(move for move in later if end + move <= last)
     before = sorted((move for move in earlier if request.start + move >= first), reverse=True)
-    found, rest = yield from _fitting(pools, request, before)
-    found_later, rest_later = yield from _fitting(pools, request, after)
+    judge = partial(_alone, pools, request) if fits is None else fits
+    found, rest = yield from _fitting(judge, before)
+    found_later, rest_later = yield from _fitting(judge, after)
     return Nearest(earlier=found, later=found_later, before=rest, after=rest_later)
 
 
 def _fitting(
-    pools: list[PoolClaims], request: placement.PlacementRequest, moves: list[timedelta]
+    fits: Callable[[timedelta], bool], moves: list[timedelta]
 ) -> Generator[None, None, tuple[timedelta | None, timedelta | None]]:
     """Return the first move that fits, and the last one tried when not all were."""
     for move in moves[:TRIES]:
         yield
-        moved = shifted(request, move)
-        if any(isinstance(pool.find(moved), int) for pool in pools):
+        if fits(move):
             return move, None
     return None, moves[TRIES - 1] if len(moves) > TRIES else None
+
+
+def _alone(pools: list[PoolClaims], request: placement.PlacementRequest, move: timedelta) -> bool:
+    moved = shifted(request, move)
+    return any(isinstance(pool.find(moved), int) for pool in pools)
 
 
 def shifted(request: placement.PlacementRequest, move: timedelta) -> placement.PlacementRequest:

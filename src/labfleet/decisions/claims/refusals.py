@@ -31,17 +31,12 @@ def slots(near: Nearest, start: datetime, end: datetime) -> tuple[str, ...]:
     )
 
 
-def advice(
-    near: Nearest, start: datetime, end: datetime, days: int, *, grow: str, waits: bool = True
-) -> str:
-    """Return what would help; `grow` is what of the pool would, empty for who may not change it.
-
-    `waits` tells whether there is a waiting list for it.
-    """
+def nearest(near: Nearest, start: datetime, end: datetime, days: int, what: str = "") -> str:
+    """Return which slots near it fit, and how far was looked; `what` is what they fit."""
     fitting = slots(near, start, end)
-    said = f"the nearest slots that fit: {' and '.join(fitting)}"
+    said = f"the nearest slots that fit{what}: {' and '.join(fitting)}"
     if len(fitting) == 1:
-        said = f"the nearest slot that fits: {fitting[0]}"
+        said = f"the nearest slot that fits{what}: {fitting[0]}"
     elif not fitting and near.before is None and near.after is None:
         said = f"no slot was found within {count(days, 'day')} either"
     elif not fitting:
@@ -50,6 +45,17 @@ def advice(
         said = f"{said}; none that starts before {utc_text(start + near.before)} was looked at"
     if near.after is not None:
         said = f"{said}; none that starts after {utc_text(start + near.after)} was looked at"
+    return said
+
+
+def advice(
+    near: Nearest, start: datetime, end: datetime, days: int, *, grow: str, waits: bool = True
+) -> str:
+    """Return what would help; `grow` is what of the pool would, empty for who may not change it.
+
+    `waits` tells whether there is a waiting list for it.
+    """
+    said = nearest(near, start, end, days)
     help_ = [f"a greater {grow} would hold it"] if grow else []
     if waits:
         help_.append("whenFull: wait puts it on the waiting list")

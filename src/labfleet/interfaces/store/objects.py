@@ -18,7 +18,8 @@ from labfleet.interfaces.store.ports import FreePorts, TakePorts
 from labfleet.interfaces.store.replies import Remember
 from labfleet.resources.meta import Key
 
-COMMIT_LIMIT = 256
+COMMIT_LIMIT = 1024
+"""Enough for 500 seats of a group with the workers and pools that they take from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ from labfleet.rehearsal.time.virtual_host import EPOCH, SECRET, SeededRng
 from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources.idle import Activity
 from labfleet.resources.image import Catalogue
+from labfleet.resources.lab_use import NodeFigures
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
 T = TypeVar("T")
@@ -412,6 +413,12 @@ class DirectHost:
             await self._ask(what, verb, repeat="safe")
         except errors.Invalid as problem:
             raise errors.Conflict(problem.message, reason="Later") from None
+
+    async def lab_use(self, lab_id: str) -> dict[str, NodeFigures]:
+        def verb(server: Server, now: float) -> dict[str, NodeFigures]:
+            return parsing.node_figures(usage.simulation_stats(server, _of(server, lab_id), now))
+
+        return await self._ask("lab_use", verb)
 
     async def observe(self, lab_id: str) -> LabObservation:
         def verb(server: Server, now: float) -> LabObservation:

@@ -18,7 +18,7 @@ from labfleet.service.core.roles import Role
 
 __all__ = [
     "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may",
-    "only_owner", "sees",
+    "of_owner", "only_owner", "sees",
 ]  # fmt: skip
 
 
@@ -118,7 +118,10 @@ def demand_fields(principal: Principal, action: str, kind: str, spec: object) ->
 
 
 def only_owner(principal: Principal, kind: str) -> str | None:
-    """Return the only owner whose objects of this kind the caller may see; None means all."""
+    """Return the only owner whose objects of this kind the caller may see; None means all.
+
+    Those that the owner booked for others count as theirs (`of_owner`).
+    """
     rules = TABLE.get(kind)
     owned = rules is not None and principal.role in rules.owned
     return principal.name if owned else None
@@ -129,4 +132,12 @@ def sees(principal: Principal, obj: Resource) -> bool:
     if not may(principal, "read", obj.kind):
         return False
     owner = only_owner(principal, obj.kind)
-    return owner is None or getattr(obj.spec, "owner", None) == owner
+    return owner is None or of_owner(owner, obj)
+
+
+def of_owner(owner: str, obj: Resource) -> bool:
+    """Tell whether an object is an owner's, or one that the owner booked for somebody else."""
+    if getattr(obj.spec, "owner", None) == owner:
+        return True
+    rules = TABLE.get(obj.kind)
+    return rules is not None and rules.booked is not None and owner in rules.booked.values(obj)

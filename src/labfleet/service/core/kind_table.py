@@ -36,7 +36,8 @@ class KindRules:
     return `Admitted`; without one the kind has no rule of its own. `grants` is what a role may do
     with the kind beyond what it may do with any, and `fields` which fields of `spec` it may set in
     an action (no entry: all). `admins_only`: only admins write it; callers of the roles in `owned`
-    see only those whose spec.owner they are; those in `counted` have one limit together of how many
+    see only those whose spec.owner they are, and those that `booked` finds by their name: objects of
+    others that they booked; those in `counted` have one limit together of how many
     they may make. `line` (services, obj) names the lock under which a new object is made after those
     that take from the same. `explain` is a coroutine function (services, obj) that returns an Explanation,
     `about` a sentence for those that need no more; `warns`
@@ -57,6 +58,7 @@ class KindRules:
     fields: Mapping[Role, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     admins_only: bool = False
     owned: frozenset[Role] = frozenset()
+    booked: Index[Any, str] | None = None
     counted: frozenset[Role] = frozenset()
     line: Callable[..., str | None] | None = None
     explain: Callable[..., Any] | None = None

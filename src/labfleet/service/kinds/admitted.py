@@ -19,6 +19,7 @@ R = TypeVar("R", bound=Resource)
 class Admitted:
     """The object to store, with preconditions and further writes of the same commit.
 
+    `others` are further objects that it writes, made or changed, each at the version that it has.
     `reason` is what the event says; None leaves it to the caller.
     """
 
@@ -26,6 +27,7 @@ class Admitted:
     preconditions: tuple[stores.Precondition, ...] = ()
     writes: tuple[stores.Write, ...] = ()
     reason: str | None = None
+    others: tuple[Resource, ...] = ()
 
 
 async def referred(

@@ -23,7 +23,7 @@ from labfleet.resources.meta import Ref, Resource
 from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.queue import Queue
-from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session import TERMINAL, Session, SessionPhase, booker
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -82,7 +82,7 @@ def _session_ended(session: Session) -> Iterable[date]:
 
 
 def _of_owner(session: Session) -> Iterable[str]:
-    owned = f"{session.namespace}/{session.spec.owner}"
+    owned = f"{session.namespace}/{booker(session)}"
     return () if session.status.phase in TERMINAL else (owned,)
 
 
@@ -95,8 +95,25 @@ def _claiming(session: Session) -> Iterable[tuple[str, int]]:
     return [(pool, day) for day in range(claim.start.toordinal(), last + 1)]
 
 
+def _of_group(session: Session) -> Iterable[str]:
+    seat = session.status.seat
+    return () if seat is None else (seat.uid,)
+
+
+def _booked(session: Session) -> Iterable[str]:
+    seat = session.status.seat
+    return () if seat is None else (seat.booked_by,)
+
+
 SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
-"""By namespace and owner the sessions that have not ended: `namespace/owner`."""
+"""By namespace and who has to answer for them (`session.booker`) the sessions that have not ended.
+
+A seat counts for whoever booked it: nobody fills the share of somebody else by naming them.
+"""
+SESSIONS_OF_GROUP = Index(Session, "of-group", _of_group)
+"""By the group's uid the sessions that are its seats, ended ones and earlier attempts too."""
+SESSIONS_BOOKED = Index(Session, "booked", _booked)
+"""By who booked them the sessions that are seats of a group."""
 SESSIONS_UP = Index(Session, "up", _up_of)
 """By worker and the hour in which the session's lab became ready, or ended."""
 SESSIONS_HERE = Index(Session, "here", _here)

@@ -34,7 +34,7 @@ def of_session(
 ) -> Run | None:
     """Return the run of a session that ends now; None while it does not, or when it never ran.
 
-    Its use is left unknown: what a lab was given says nothing of it.
+    Its use is what was measured of it: what a lab was given says nothing of it.
     """
     if after.phase not in TERMINAL or before.status.phase in TERMINAL:
         return None
@@ -57,6 +57,7 @@ def of_session(
         place=pool or after.worker or "",
         parameters=typed({**asked, **nodes}),
         allocation={} if held is None else _given(held.amounts),
+        use=after.used,
         duration_seconds=(after.ended_at - after.started_at).total_seconds(),
         censored="" if after.phase is SessionPhase.COMPLETED else after.reason or after.phase,
         started_at=after.started_at,

@@ -52,6 +52,7 @@ RULES = KindRules(
     },
     fields={Role.USER: {"create": _ASKED}},
     owned=frozenset({Role.USER}),
+    booked=indices.SESSIONS_BOOKED,
     line=session_claims.line_of,
     explain=session_explained.explain,
     pools=_pauses,
@@ -62,6 +63,8 @@ RULES = KindRules(
     sight=session_view.sight,
     indices=(
         indices.SESSIONS_OF_OWNER,
+        indices.SESSIONS_OF_GROUP,
+        indices.SESSIONS_BOOKED,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,

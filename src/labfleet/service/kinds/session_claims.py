@@ -9,7 +9,8 @@ pool serve too, or a pool that has no template, has no bound.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from labfleet.decisions.claims import refusals
 from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
-from labfleet.decisions.claims.places import Lack, PoolClaims, claim_of
+from labfleet.decisions.claims.places import Claimed, Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
 from labfleet.interfaces import store as stores
@@ -37,7 +38,7 @@ DAYS = 7
 """How far from a slot that does not fit others are looked for."""
 AHEAD_DAYS = 366
 """How far ahead a slot may start."""
-_HEAD = timedelta(days=1)
+HEAD = timedelta(days=1)
 """More than any lab's head start: a slot as it would be if it were far ahead."""
 
 
@@ -56,6 +57,24 @@ class TooFar:
 
     end: datetime
     why: str
+
+
+@dataclass(slots=True)
+class Together:
+    """Sessions that one commit changes: each is judged beside those before it.
+
+    `revision` is the cache's when their claims were read, `changed` what was made of them so far.
+    """
+
+    claims: Claims
+    revision: int
+    changed: dict[Key, Session] = field(default_factory=dict)
+
+
+async def together(services: ServiceContext) -> Together:
+    """Return the beginning of a change of many sessions."""
+    revision = await services.fresh()
+    return Together(Claims(services.cache, services.clock.now()), revision)
 
 
 def line(services: ServiceContext, namespace: str) -> str | None:
@@ -94,22 +113,22 @@ async def of_new(
         looked.append(pool)
         place = found.find(request)
         if isinstance(place, int):
-            return _taken(claim_of(pool.name, place, request), pool.key, revision)
+            return taken_of(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
     waits = new.spec.when_full == "wait" and new.status.claim is None
-    if waits or open_ended or not lacks or _served_by_others(services, new.namespace, request):
+    if waits or open_ended or not lacks or served_by_others(services, new.namespace, request):
         return Taken()
-    start, end = _in_minutes(new)
-    whole = asked(_moved(new, start, end), definition, start - _HEAD)
+    start, end = in_minutes(new)
+    whole = asked(moved(new, start, end), definition, start - HEAD)
     last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
-    near = await _nearest(claims, looked, whole, now, last)
-    grow = _limits(looked) if access.may(caller.principal, "update", "Pool") else ""
+    near = await nearest(claims, looked, whole, now=now, latest=last)
+    grow = limits(looked) if access.may(caller.principal, "update", "Pool") else ""
     fits = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
     told = refusals.advice(near, start, end, DAYS, grow=grow, waits=new.status.claim is None)
     raise _refused(new, lacks, told, fits)
 
 
-def _in_minutes(new: Session) -> tuple[datetime, datetime]:
+def in_minutes(new: Session) -> tuple[datetime, datetime]:
     """Return a slot from a whole minute, as many minutes long: what is named can be asked for."""
     start, end = new.status.start or new.spec.slot.start, new.status.end
     if start is None or end is None:
@@ -118,7 +137,8 @@ def _in_minutes(new: Session) -> tuple[datetime, datetime]:
     return begin, begin - (start - end) // MINUTE * MINUTE
 
 
-def _moved(new: Session, start: datetime, end: datetime) -> Session:
+def moved(new: Session, start: datetime, end: datetime) -> Session:
+    """Return a session with another slot."""
     slot = msgspec.structs.replace(new.spec.slot, start=start, end=end)
     return msgspec.structs.replace(
         new,
@@ -127,7 +147,7 @@ def _moved(new: Session, start: datetime, end: datetime) -> Session:
     )
 
 
-def _limits(pools: list[Pool]) -> str:
+def limits(pools: Iterable[Pool]) -> str:
     """Return which fields bound the number of the pools' workers, for a sentence."""
     found = set[str]()
     for pool in pools:
@@ -141,13 +161,14 @@ def _limits(pools: list[Pool]) -> str:
     return " or ".join(sorted(found))
 
 
-def _taken(claim: Claim, pool: Key, revision: int) -> Taken:
+def taken_of(claim: Claim, pool: Key, revision: int) -> Taken:
+    """Return a claim with what its commit carries: nobody took from the pool since `revision`."""
     row, bound = ledger_rows.claims(pool), ledger_rows.bound_claims(pool)
     free = (ledger_rows.untouched(row, revision), ledger_rows.untouched(bound, revision))
     return Taken(claim, free, (ledger_rows.touch(row),))
 
 
-def _served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:
+def served_by_others(services: ServiceContext, namespace: str, request: PlacementRequest) -> bool:
     """Tell whether a worker without a pool may host it: of those nobody knows how many there are."""
     return any(
         request.track in {None, each.spec.track}
@@ -157,10 +178,16 @@ def _served_by_others(services: ServiceContext, namespace: str, request: Placeme
     )
 
 
-async def _nearest(
-    claims: Claims, pools: list[Pool], request: PlacementRequest, now: datetime, latest: datetime
+async def nearest(
+    claims: Claims,
+    pools: list[Pool],
+    request: PlacementRequest,
+    *,
+    now: datetime,
+    latest: datetime,
+    fits: Callable[[timedelta], bool] | None = None,
 ) -> Nearest:
-    """Return the nearest slots within days that end until `latest`.
+    """Return the nearest slots within days that end until `latest`; `fits` as of `looking`.
 
     A look at thousands of claims takes long, so between two tries others have their turn.
     """
@@ -169,7 +196,7 @@ async def _nearest(
     first, last = max(now, request.start - span), min(end + span, latest)
     found = [claims.of(pool, first, last) for pool in pools]
     known = [each for each in found if each is not None]
-    look = looking(known, request, first=first, last=last)
+    look = looking(known, request, first=first, last=last, fits=fits)
     while True:
         try:
             next(look)
@@ -194,21 +221,22 @@ def _refused(
     return Refused(message, reason="NoCapacity", problems=fits)
 
 
-async def longer(services: ServiceContext, old: Session, span: timedelta) -> Taken | TooFar:
+async def longer(
+    services: ServiceContext, old: Session, span: timedelta, beside: Together
+) -> Taken | TooFar:
     """Return a session's claim that lasts so much longer; TooFar when others are promised it.
 
     What a pool's worker hosts without a claim gets one; what nobody knows the bound of has none
     afterwards. What waits for its worker may change its place.
     """
-    revision, now = await services.fresh(), services.clock.now()
-    claims, claim = Claims(services.cache, now), old.status.claim
+    now, claim = services.clock.now(), old.status.claim
     if claim is None:
-        claim = _hosted(services, claims, old)
+        claim = _hosted(services, beside.claims, old)
     pool = None if claim is None else services.cache.find(Ref(Pool, old.namespace, claim.pool))
     if claim is None or pool is None:
         return Taken()
     until, present = claim.end + span, old.status.end or old.spec.slot.end or claim.end
-    found = claims.of(pool, claim.start, until)
+    found = beside.claims.of(pool, claim.start, until)
     if found is None:
         why = (
             f"nobody knows whether the time after {utc_text(present, seconds=True)} is "
@@ -225,7 +253,10 @@ async def longer(services: ServiceContext, old: Session, span: timedelta) -> Tak
         why = f"the time after {utc_text(present, seconds=True)} is promised to others: {told}"
         return TooFar(max(lack.at - (claim.end - present), present), why)
     taken = claim_of(claim.pool, place, replace(request, start=claim.start))
-    return _taken(taken, pool.key, revision)
+    known = found.of(old.metadata.uid)
+    worker = None if known is None else known.worker
+    found.add(Claimed(uid=old.metadata.uid, claim=taken, worker=worker))
+    return taken_of(taken, pool.key, beside.revision)
 
 
 def _roomy(

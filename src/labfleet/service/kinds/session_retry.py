@@ -14,11 +14,18 @@ from labfleet.kernel import ids
 from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Metadata
-from labfleet.resources.session import RETRIABLE, Session, SessionLink, SessionStatus, Slot
+from labfleet.resources.session import (
+    RETRIABLE,
+    Session,
+    SessionLink,
+    SessionStatus,
+    Slot,
+    booker,
+)
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import session_rules
+from labfleet.service.kinds import session_booker, session_rules
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 OURS = "labfleet.dev/"
@@ -37,7 +44,7 @@ async def next_attempt(
     """Return the session that tries again what `old` failed to get, named but without uid.
 
     Owner, definition, track, priority, labels and reservation are those of `old`; `slot` None
-    takes its slot, or what is left of it. Refused: NotFailed, DefinitionChanged, SlotOver.
+    takes its slot, or what is left of it. It stays a seat of its group. Refused: NotFailed, DefinitionChanged, SlotOver.
     """
     if old.status.phase not in RETRIABLE or old.deleting:
         state = "is being deleted" if old.deleting else f"is {old.status.phase}"
@@ -51,7 +58,9 @@ async def next_attempt(
         )
         raise Refused(f"{what}; make a new session of it", reason="DefinitionChanged")
     if caller.principal.role is Role.USER:
-        session_rules.few_enough(services, old.spec.owner, old.namespace)
+        if slot is not None:
+            session_booker.demand_booker(caller, old, "give another slot to")
+        session_rules.few_enough(services, booker(old), old.namespace)
     wanted = slot if slot is not None else _left(services, old, definition)
     metadata = Metadata(
         name=await _name(services, old),
@@ -63,7 +72,8 @@ async def next_attempt(
             if not key.startswith(OURS)
         },
     )
-    status = SessionStatus(retry_count=old.status.retry_count + 1, retry_of=link(old))
+    before = old.status
+    status = SessionStatus(retry_count=before.retry_count + 1, retry_of=link(old), seat=before.seat)
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     new = with_spec(new, slot=wanted, cancel=None, observe_requested=None)
     return await session_rules.fixed(services, caller, new, definition)

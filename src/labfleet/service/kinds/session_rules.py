@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from labfleet.decisions import ledger, wording
@@ -15,12 +17,14 @@ from labfleet.resources.session import (
     TERMINAL,
     Cancellation,
     Session,
+    booker,
 )
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices, session_claims, session_times
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
+from labfleet.service.kinds.session_booker import demand_booker
 
 
 async def create_session(services: ServiceContext, caller: Caller, new: Session) -> Admitted:
@@ -44,14 +48,18 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         raise intake.invalid((f"spec.{field}", what))
     space = new.metadata.namespace
     definition = await usable(services, spec.definition, space)
-    home = definition.spec.track or "default"
-    if who.role is Role.USER and (spec.track or home) != home:
-        # Another track is another pool, which would start paid machines for it.
-        what = f"{definition.name!r} runs on track {home!r}; leave it out"
-        raise intake.invalid(("spec.track", what))
+    own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
     return await fixed(services, caller, with_spec(new, owner=owner), definition)
+
+
+def own_track(caller: Caller, track: str | None, definition: Definition) -> None:
+    """Refuse a user another track than the definition's: it would start paid machines for it."""
+    home = definition.spec.track or "default"
+    if caller.principal.role is Role.USER and (track or home) != home:
+        what = f"{definition.name!r} runs on track {home!r}; leave it out"
+        raise intake.invalid(("spec.track", what))
 
 
 async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
@@ -87,7 +95,18 @@ async def fixed(
     services: ServiceContext, caller: Caller, new: Session, definition: Definition
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
-    spec, now = new.spec, services.clock.now()
+    new = pinned(new, definition, services.clock.now())
+    taken = await session_claims.of_new(services, caller, new, definition)
+    return Admitted(
+        with_status(new, claim=taken.claim),
+        (stores.AtRevision(definition.key, definition.revision), *taken.preconditions),
+        (ledger_rows.touch(ledger_rows.of(definition.key)), *taken.writes),
+    )
+
+
+def pinned(new: Session, definition: Definition, now: datetime) -> Session:
+    """Return a new session with its definition, track and slot, as they are from now on."""
+    spec = new.spec
     _suits(new, definition)
     start, end = session_times.resolved(spec, definition, now)
     pin = DefinitionPin(
@@ -100,39 +119,39 @@ async def fixed(
     new = with_spec(new, track=spec.track or definition.spec.track)
     # A session without a start begins when it runs, so its times are not known yet.
     asap = spec.slot.start is None
-    new = with_status(
+    return with_status(
         new,
         phase_since=now,
         definition=pin,
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
-    taken = await session_claims.of_new(services, caller, new, definition)
-    return Admitted(
-        with_status(new, claim=taken.claim),
-        (stores.AtRevision(definition.key, definition.revision), *taken.preconditions),
-        (ledger_rows.touch(ledger_rows.of(definition.key)), *taken.writes),
-    )
 
 
-def few_enough(services: ServiceContext, owner: str, namespace: str) -> None:
-    """Raise QuotaExceeded when an owner has as many open sessions as one may have.
+def few_enough(services: ServiceContext, owner: str, namespace: str, more: int = 1) -> None:
+    """Raise QuotaExceeded when with so many more an owner has more open sessions than one may have.
 
-    Counted in the cache and in what this request has made; `objects.create` lets one owner make one
-    after the other.
+    Seats count for who booked them. Counted in the cache and in what this request has made;
+    `objects.create` lets one owner make one after the other.
     """
     most = services.settings.now().limits.open_sessions
     count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
     count += sum(
-        (each.metadata.namespace, each.spec.owner) == (namespace, owner)
+        (each.metadata.namespace, booker(each)) == (namespace, owner)
         and services.cache.at(each.key) is None
         for each in services.objects.saved(Session)
     )
-    if count >= most:
+    if count + more > most:
+        has = f"{owner} has {quantity.count(count, 'open session')} in {namespace}"
         message = (
-            f"{owner} has {quantity.count(count, 'open session')} in {namespace}, as many as one may "
-            "have (limits.openSessions); cancel one, or wait until one ends"
+            f"{has}, as many as one may have (limits.openSessions); cancel one, or wait until one "
+            "ends"
         )
+        if more > 1:
+            message = (
+                f"{has} and may have {most} (limits.openSessions), so {more} more are too many; ask "
+                "for fewer, or an operator"
+            )
         raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
 
 
@@ -159,12 +178,13 @@ async def update_session(
         raise intake.invalid(("spec.slot.end", "cannot be taken back"))
     present = old.status.end or before.end
     if present is not None and after.end < present:
-        return await session_times.shortened(services, new, after.end)
+        return await session_times.shortened(services, caller, new, after.end)
     return await session_times.extended(services, caller, new, after.end)
 
 
 async def delete_session(services: ServiceContext, caller: Caller, old: Session) -> Admitted:
     """End a session that still runs, and keep its record until everything of it is gone."""
+    demand_booker(caller, old, "delete")
     if old.status.phase in TERMINAL and old.status.reservation is None:
         return Admitted(old)
     if old.status.phase not in TERMINAL and old.spec.cancel is None:
@@ -177,5 +197,6 @@ async def delete_session(services: ServiceContext, caller: Caller, old: Session)
 
 def cancelled(services: ServiceContext, caller: Caller, old: Session, reason: str) -> Session:
     """Return the session with its cancellation recorded."""
+    demand_booker(caller, old, "cancel")
     by = caller.principal.name
     return with_spec(old, cancel=Cancellation(at=services.clock.now(), by=by, reason=reason))

@@ -28,7 +28,8 @@ from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices, session_claims
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
-from labfleet.service.kinds.session_claims import AHEAD_DAYS, Taken, TooFar
+from labfleet.service.kinds.session_booker import demand_booker
+from labfleet.service.kinds.session_claims import AHEAD_DAYS, Taken, Together, TooFar
 
 PAST_MINUTES = 5
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
@@ -37,15 +38,21 @@ _NOT_BEGUN = frozenset({SessionPhase.PENDING, SessionPhase.SCHEDULED})
 
 
 async def extended(
-    services: ServiceContext, caller: Caller, old: Session, end: datetime | None
+    services: ServiceContext,
+    caller: Caller,
+    old: Session,
+    end: datetime | None,
+    beside: Together | None = None,
 ) -> Admitted:
     """Move the end of a session to a later instant, with the capacity for the longer time.
 
     Refused: NoCapacity names what is short and the latest end that fits, ExtensionLimit the one that
     the definition's policy leaves to callers of role user, SlotOver that it has ended, NoSlot that
     it has no end yet. Invalid: OnlyLater, or TooLong for its definition. The reservation is
-    extended like the slot, in the commit that checks the worker's ledger row.
+    extended like the slot, in the commit that checks the worker's ledger row. `beside` are sessions
+    that the same commit extends.
     """
+    demand_booker(caller, old, "extend")
     before = _present_end(old, "extended")
     if before is None or end is None:
         raise _no_end(old, "extend")
@@ -62,7 +69,8 @@ async def extended(
         bound = extension.bound(definition.spec.extension, used, before)
         used = extension.counted(used, end - before)
     allowed = end if bound is None else min(end, bound.end)
-    taken, held, rows = await _longer(services, old, before, allowed - before)
+    beside = beside or await session_claims.together(services)
+    taken, held, rows = await _longer(services, old, allowed - before, beside)
     if bound is not None and end > bound.end:
         latest = taken.end if isinstance(taken, TooFar) else bound.end
         raise _refused(bound.why, latest, before, "ExtensionLimit")
@@ -72,6 +80,7 @@ async def extended(
     changed = with_status(
         changed, end=in_utc(end), claim=taken.claim, reservation=held, extensions=used
     )
+    beside.changed[old.key] = changed
     if caller.principal.name == old.spec.owner and old.status.phase in _HERE:
         came = checked_in(caller, old, services.clock.now()).obj.status
         changed = with_status(
@@ -80,11 +89,14 @@ async def extended(
     return Admitted(changed, (*rows.preconditions, *taken.preconditions), _writes(rows, taken))
 
 
-async def shortened(services: ServiceContext, old: Session, end: datetime | None) -> Admitted:
+async def shortened(
+    services: ServiceContext, caller: Caller, old: Session, end: datetime | None
+) -> Admitted:
     """Move the end of a session to an earlier instant; the time after it is free in this commit.
 
     Refused: SlotOver that it has ended, NoSlot that it has no end yet. Invalid (OnlyEarlier).
     """
+    demand_booker(caller, old, "shorten")
     before = _present_end(old, "shortened")
     if before is None or end is None:
         raise _no_end(old, "shorten")
@@ -118,7 +130,7 @@ async def with_factor(
     whole = start + budget.scaled(end - start, factor / old.spec.time_factor)
     if whole > end:
         return await extended(services, caller, new, whole)
-    return await shortened(services, new, whole) if whole < end else Admitted(new)
+    return await shortened(services, caller, new, whole) if whole < end else Admitted(new)
 
 
 def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
@@ -144,6 +156,7 @@ async def moved(
     its lab is being made ready or runs, NoSlot that it has no start of its own. A worker that is
     booked for it is given back, and found anew for the new slot.
     """
+    demand_booker(caller, old, "move")
     slot, end = old.spec.slot, _present_end(old, "moved")
     if slot.start is None or end is None:
         message = f"session {old.name!r} begins as soon as it can: it has no slot to move"
@@ -280,43 +293,48 @@ def _writes(rows: Taken, taken: Taken) -> tuple[stores.Write, ...]:
 
 
 async def _longer(
-    services: ServiceContext, old: Session, before: datetime, span: timedelta
+    services: ServiceContext, old: Session, span: timedelta, beside: Together
 ) -> tuple[Taken | TooFar, Reservation | None, Taken]:
     """Return claim and reservation, longer by a span; TooFar with the latest that both allow."""
-    held = old.status.reservation
-    if not span:
+    held, before = old.status.reservation, old.status.end or old.spec.slot.end
+    if not span or before is None:
         return Taken(old.status.claim), held, Taken()
-    taken = await session_claims.longer(services, old, span)
+    taken = await session_claims.longer(services, old, span, beside)
     if old.status.worker is None or held is None or held.end is None:
         return taken, held, Taken()
-    revision = await services.fresh()
     longer = msgspec.structs.replace(held, end=held.end + span)
-    short = _room(services, old, before, longer, held.end)
+    short = _room(services, old, longer, since=held.end, beside=beside)
     if short is not None:
         short = TooFar(max(before, short.end - (held.end - before)), short.why)
         latest = short if isinstance(taken, Taken) or short.end < taken.end else taken
         return latest, held, Taken()
     row = ledger_rows.row("Worker", old.status.worker, old.namespace)
-    free = (ledger_rows.untouched(row, revision),)
+    free = (ledger_rows.untouched(row, beside.revision),)
     return taken, longer, Taken(None, free, (ledger_rows.touch(row),))
 
 
 def _room(
-    services: ServiceContext, mine: Session, end: datetime, longer: Reservation, since: datetime
+    services: ServiceContext,
+    mine: Session,
+    longer: Reservation,
+    *,
+    since: datetime,
+    beside: Together,
 ) -> TooFar | None:
     """Return from when on a session's worker has no room for it; None when it has."""
     worker, until = mine.status.worker or "", longer.end
     host = services.cache.get(Worker, worker, mine.namespace)
     if host is None or host.status.capacity is None:
-        return TooFar(end, f"the capacity of worker {worker!r} is unknown")
+        return TooFar(since, f"the capacity of worker {worker!r} is unknown")
     if until is None:
         raise AssertionError("only bounded reservations are extended")
     if host.deleting or host.spec.desired != "Ready" or host.spec.drain is not None:
-        return TooFar(end, f"worker {worker!r} is being emptied")
+        return TooFar(since, f"worker {worker!r} is being emptied")
+    here = services.cache.by(indices.SESSIONS_HERE, host.key.path)
     others = ledger.settled(
         (
             each.status.reservation
-            for each in services.cache.by(indices.SESSIONS_HERE, host.key.path)
+            for each in (beside.changed.get(one.key, one) for one in here)
             if each.key != mine.key and each.status.reservation is not None
         ),
         services.clock.now(),

@@ -6,6 +6,7 @@ from labfleet.service.core.kind_table import TABLE
 from labfleet.service.kinds import (
     cluster,
     definition,
+    group,
     image,
     leak,
     pool,
@@ -25,6 +26,7 @@ TABLE.update(
         for each in (
             worker,
             session,
+            group,
             pool,
             definition,
             template,

@@ -114,20 +114,28 @@ def _candidates(
 ) -> Iterable[Resource]:
     """Return the fewest objects in which an index finds all that match, in no promised order."""
     cache = services.cache
-    given = [(name, frozenset(text.split(","))) for name, text in query.filters]
+    ways = [
+        [(indices.filter_of(row.name, name), value) for value in frozenset(text.split(","))]
+        for name, text in query.filters
+    ]
     owner = access.only_owner(caller.principal, row.name)
     if owner is not None:
-        given.append(("owner", frozenset({owner})))
-    best: tuple[int, Index[Resource, str], frozenset[str]] | None = None
-    for name, values in given:
-        index = indices.filter_of(row.name, name)
-        count = sum(cache.count(index, value) for value in values)
-        if best is None or count < best[0]:
-            best = count, index, values
-    if best is None:
+        ways.append([(each, owner) for each in _owned(row)])
+    if not ways:
         everything: tuple[Resource, ...] = cache.all(row.type)
         return everything
-    return (obj for value in best[2] for obj in cache.by(best[1], value))
+    best = min(ways, key=lambda way: sum(cache.count(index, value) for index, value in way))
+    if len(best) == 1:
+        return cache.by(*best[0])
+    # What was booked for others by its own owner is found twice.
+    return {obj.key: obj for index, value in best for obj in cache.by(index, value)}.values()
+
+
+def _owned(row: Kind) -> tuple[Index[Any, str], ...]:
+    """Return the indices that together find all that an owner may see of a kind."""
+    booked = TABLE[row.name].booked
+    mine = indices.filter_of(row.name, "owner")
+    return (mine,) if booked is None else (mine, booked)
 
 
 def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], bool] | None:
@@ -138,7 +146,7 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
     if query.namespace is not None:
         tests.append(lambda obj: obj.metadata.namespace == query.namespace)
     if owner is not None:
-        tests.append(lambda obj: bool(obj.spec.owner == owner))
+        tests.append(functools.partial(access.of_owner, owner))
     if parsed:
         tests.append(lambda obj: selectors.matches(parsed, obj.metadata.labels))
     paths = dict(row.filters)

@@ -1,4 +1,4 @@
-"""Reading what clusters and live runs use now: the newest minute of their series, in one list."""
+"""Reading what clusters, live runs and labs use now: the newest minute of each one's series."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from labfleet.resources import series
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.meta import Record, Resource
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.simulation import Simulation
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -22,22 +23,24 @@ MINUTES = 4
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """What a cluster or a live run uses now, as far as it is measured.
+    """What a cluster, a live run or a session's lab uses now, as far as it is measured.
 
     name: Name of the object.
     namespace: Namespace of the object.
-    cluster: Cluster that a run is on; of a cluster its own name.
-    phase: Where a run stands; null of a cluster.
-    runs: Live runs on a cluster; null of a run.
+    cluster: Cluster that a run is on; of a cluster its own name; null of a session.
+    worker: Worker that a session's lab is on; null of the others.
+    phase: Where a run or session stands; null of a cluster.
+    runs: Live runs on a cluster; null of the others.
     minute: Beginning of the newest minute in which it was measured; null when none of late was.
     numbers: What it uses, by metric: the mean of that minute; what nobody measured is absent.
     units: Unit of each metric.
-    share_of: Targets of a cluster, or what a run was given; null when it holds nothing.
+    share_of: Targets of a cluster, or what a run or lab was given; null when it holds nothing.
     """
 
     name: str
     namespace: str
-    cluster: str
+    cluster: str | None = None
+    worker: str | None = None
     phase: str | None = None
     runs: int | None = None
     minute: datetime | None = None
@@ -58,6 +61,19 @@ async def simulations(services: ServiceContext, caller: Caller) -> tuple[tuple[U
     held = indices.SIMULATIONS_HOLDING
     live = [run for path in services.cache.values(held) for run in services.cache.by(held, path)]
     return await _newest(services, _seen(caller, live))
+
+
+async def sessions(services: ServiceContext, caller: Caller) -> tuple[tuple[Usage, ...], int]:
+    """Return what each lab that is up uses now, the busiest first, and how many were left out."""
+    access.demand(caller.principal, "read", "Session")
+    opened = services.cache.by(indices.SESSIONS_OPEN, True)
+    return await _newest(services, _seen(caller, [each for each in opened if _up(each)]))
+
+
+def _up(session: Session) -> bool:
+    return session.status.phase in {
+        SessionPhase.READY, SessionPhase.RUNNING, SessionPhase.COLLECTING,
+    }  # fmt: skip
 
 
 def _seen(caller: Caller, objects: Iterable[Resource]) -> list[Resource]:
@@ -87,18 +103,23 @@ async def _newest(
 
 def _usage(services: ServiceContext, obj: Resource, row: stores.SeriesRow | None) -> Usage:
     bucket = {} if row is None else series.unpack(obj.kind, row.data)
-    if isinstance(obj, Simulation):
-        held, runs = obj.status.reservation, None
-        cluster, phase = obj.spec.cluster, str(obj.status.phase)
+    cluster = worker = phase = runs = None
+    if isinstance(obj, Simulation | Session):
+        held, phase = obj.status.reservation, str(obj.status.phase)
         share = None if held is None else held.amounts
+        if isinstance(obj, Simulation):
+            cluster = obj.spec.cluster
+        else:
+            worker = obj.status.worker
     else:
-        assert isinstance(obj, Cluster)  # noqa: S101 - there are these two, for the type checker
-        cluster, phase, share = obj.name, None, targets(as_seen(obj))
+        assert isinstance(obj, Cluster)  # noqa: S101 - there are these three, for the type checker
+        cluster, share = obj.name, targets(as_seen(obj))
         runs = len(services.cache.by(indices.SIMULATIONS_HOLDING, obj.key.path))
     return Usage(
         name=obj.name,
         namespace=obj.namespace,
         cluster=cluster,
+        worker=worker,
         phase=phase,
         runs=runs,
         minute=None if row is None or not bucket else row.at,

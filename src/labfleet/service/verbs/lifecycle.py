@@ -292,7 +292,7 @@ async def shorten(
         earlier = end if by is None else before and before - by
         if before is not None and before == earlier:
             return Admitted(old)
-        return await session_times.shortened(services, old, earlier)
+        return await session_times.shortened(services, caller, old, earlier)
 
     timed = _once(services, memo, uid, change)
     return await _timed(services, caller, (name, namespace), ("shorten", "Shortened"), timed)

@@ -112,6 +112,7 @@ async def add(
         try:
             _, stored = await services.objects.save(
                 admitted.obj,
+                *admitted.others,
                 cause=services.cause(caller, reason or admitted.reason or "Created"),
                 preconditions=admitted.preconditions,
                 writes=extra,
@@ -270,6 +271,13 @@ async def _change(
 
     async def attempt() -> Resource:
         old = await _seen(services, caller, row, key.name, key.namespace)
+        line = rules.line(services, old)
+        if line is None:
+            return await changed_from(old)
+        async with services.locks.of(line):
+            return await changed_from(await _seen(services, caller, row, key.name, key.namespace))
+
+    async def changed_from(old: Resource) -> Resource:
         _check_version(old, version)
         shown: dict[str, Any] = msgspec.to_builtins(old)
         _refuse_server_fields(raw, shown["metadata"])
@@ -306,6 +314,7 @@ async def _save(
     try:
         _, stored = await services.objects.save(
             admitted.obj,
+            *admitted.others,
             cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
             writes=admitted.writes,

@@ -15,6 +15,7 @@ from labfleet.decisions import port_numbers
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
+from labfleet.resources.history import Use
 from labfleet.resources.meta import Record
 from labfleet.resources.session import ResourceObservation, Session, SessionPhase
 from labfleet.service.core import access, intake, lookup
@@ -94,17 +95,7 @@ async def record(
             observation_count=old.status.observation_count + 1,
             observed_at=now if resources is None else resources.observed_at,
         )
-        if seen is not None:
-            new = with_status(new, observed_resources=seen)
-        if ports or (seen is not None and _has_nodes(seen)):
-            allocated = {port.name: port.number for port in old.status.ports}
-            changes = port_numbers.drift(allocated, ports)
-            new = with_status(
-                new,
-                observed_ports=dict(ports),
-                port_drift_detected=bool(changes),
-                port_changes=changes,
-            )
+        new = _with_seen(new, seen, ports, trusted=fence is not None)
         _, stored = await services.objects.save(
             new, cause=services.cause(caller, "ResourcesObserved"), fence=fence
         )
@@ -113,6 +104,27 @@ async def record(
         return saved
 
     return await retried(attempt)
+
+
+def _with_seen(
+    old: Session, seen: ResourceObservation | None, ports: Mapping[str, int], *, trusted: bool
+) -> Session:
+    """Return a session with what was seen of its lab; what others say of its use teaches nothing."""
+    new = old
+    if seen is not None:
+        new = with_status(new, observed_resources=seen)
+        if trusted and seen.measured:
+            new = with_status(new, used=seen.used, measured=seen.measured)
+    if ports or (seen is not None and _has_nodes(seen)):
+        allocated = {port.name: port.number for port in old.status.ports}
+        changes = port_numbers.drift(allocated, ports)
+        new = with_status(
+            new,
+            observed_ports=dict(ports),
+            port_drift_detected=bool(changes),
+            port_changes=changes,
+        )
+    return new
 
 
 def _told_by(resources: ResourceObservation) -> Mapping[str, int]:
@@ -143,6 +155,30 @@ def _believable(at: datetime, session: Session, now: datetime) -> None:
     if made is not None and at < made - intake.TOLERANCE:
         raise intake.invalid((where, f"lies before the session, made at {utc_text(made)}"))
     intake.not_ahead(where, at, now)
+
+
+_USAGE = {
+    "cpu_cores": ("cpu_milli", 1000),
+    "memory_mb": ("memory_mib", 1),
+    "storage_mb": ("storage_mib", 1),
+}
+
+
+def usage(session: Session) -> dict[str, dict[str, float | None]] | None:
+    """Return what a session's lab used in upstream 000's units; None when nobody measured it."""
+    status = session.status
+    if not status.measured:
+        return None
+    shown = {}
+    for name, (figure, factor) in _USAGE.items():
+        use = status.used.get(figure, Use())
+        told = {"peak": use.peak, "mean": use.mean, "p95": use.p95}
+        shown[name] = {
+            part: None if value is None else round(value / factor, 4)
+            for part, value in told.items()
+        }
+        shown[name]["minutes"] = float(status.measured) if figure in status.used else None
+    return shown
 
 
 async def summary(

@@ -14,7 +14,7 @@ from labfleet.resources.history import Run, Source
 from labfleet.service.core import access, intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 
-AT_ONCE = stores.COMMIT_LIMIT
+AT_ONCE = 256
 """Runs of one request: one commit, so that it is there whole or not at all."""
 _AHEAD = timedelta(minutes=1)
 """Clocks of two hosts differ a little."""

@@ -64,6 +64,8 @@ def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
         draft.set(phase_since=now)
     if seen.lab is not None:
         draft.set(lab=_with_progress(session.status.lab, seen.lab, now))
+    if seen.used is not None:
+        draft.set(used=seen.used, measured=seen.measured)
     if session.status.phase in phases.STARTED:
         moving.note_answer(draft)
     return _HANDLERS[session.status.phase](draft)

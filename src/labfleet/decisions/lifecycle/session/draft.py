@@ -15,6 +15,7 @@ from labfleet.decisions.lifecycle.session import budget, phases
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition
+from labfleet.resources.history import Use
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -68,6 +69,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `forced_out` is why its worker is emptied without waiting for it; None: it is not.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have.
+    `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
     host_lost: bool = False
@@ -89,6 +91,8 @@ class SessionObservation(msgspec.Struct, frozen=True):
     before: int = 0
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
+    used: dict[str, Use] | None = None
+    measured: int = 0
     trouble: str = ""
 
 

@@ -1,0 +1,148 @@
+"""`book`: seats for a class or an exam from a manifest and a roster, with a look before they are booked."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from labfleet.cli.kit import exits, human_units, manifest_sending, output, paths, sources
+from labfleet.cli.kit.call import Call, connected
+from labfleet.cli.kit.manifest_sending import Outcome
+from labfleet.kernel import errors
+from labfleet.resources import roster
+
+ROWS = 20
+"""Seats that the look before booking shows; -o wide shows all."""
+
+
+@click.command("book", short_help="Book seats for a class or an exam together.")
+@click.argument("file", metavar="FILE")
+@click.option("--csv", "people", metavar="ROSTER",
+              help="Who sits there: a CSV file with headings such as name, e-mail, seat, factor.")  # fmt: skip
+@click.option("--some", is_flag=True, help="Book as many seats as fit, when not all do.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be booked.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before the seats are booked.")
+@connected
+def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool, yes: bool) -> int:
+    """Book the seats of one Group, which FILE describes: all of them in one step, or none.
+
+    The server says first what would be booked; then this asks. The same command again books nothing
+    twice.
+    """
+    source = _with_people(call, _group(file), people, some=some)
+    (look,) = manifest_sending.rehearsed(call, [source])
+    if look.failure is not None:
+        raise look.failure
+    if call.out.structured and (dry_run or look.result == "unchanged"):
+        call.out.value({**look.obj, "result": look.result}, "")
+        return exits.OK
+    if not call.out.structured and not call.out.quiet:
+        _show(call, look)
+    if dry_run or look.result == "unchanged":
+        return exits.OK
+    booked = paths.simple(look.obj, "status.booked") or 0
+    verb = "changed" if look.result == "configured" else "booked"
+    call.confirm(f"{human_units.count(booked, 'seat')} would be {verb}.", yes=yes)
+    (done,) = manifest_sending.applied(call, [source])
+    if done.failure is not None:
+        raise done.failure
+    if call.out.structured:
+        call.out.value({**done.obj, "result": done.result}, "")
+    elif call.out.quiet:
+        output.say(source.target.name)
+    else:
+        said = paths.simple(done.obj, "status.message") or done.result
+        output.say(human_units.printable(f"{source.target}: {said}"))
+    return exits.OK
+
+
+def _group(file: str) -> sources.Source:
+    """Return the one group that a file describes."""
+    found = sources.load((file,), recursive=False)
+    kinds = sorted({each.target.kind.name for each in found})
+    if len(found) != 1 or kinds != ["Group"]:
+        what = f"{file} describes {human_units.count(len(found), 'object')} ({', '.join(kinds)})"
+        raise exits.usage(f"{what}; book takes one Group", "Other objects: labfleet apply -f FILE.")
+    return found[0]
+
+
+def _with_people(
+    call: Call, source: sources.Source, people: str | None, *, some: bool
+) -> sources.Source:
+    """Return the group with the seats of a roster, and with what the command line says."""
+    spec = dict(source.raw.get("spec") or {})
+    if some:
+        spec["whenFull"] = "some"
+    if people is not None:
+        if spec.get("seats"):
+            cause = f"{source.where} names seats, and so does {people}"
+            raise exits.usage(cause, "Name them in one of the two.")
+        spec["seats"] = _seats(call, people)
+    return dataclasses.replace(source, raw={**source.raw, "spec": spec})
+
+
+def _seats(call: Call, people: str) -> list[dict[str, Any]]:
+    """Return the seats of a roster as the API spells them; Failure names every mistake."""
+    try:
+        with Path(people).open("rb") as opened:
+            data = opened.read(roster.BYTES_LIMIT + 1)
+    except OSError as error:
+        raise exits.usage(f"cannot read {people}: {error.strerror}") from None
+    try:
+        found = roster.read(data)
+    except errors.Invalid as error:
+        shown = [{"where": f"{people}: {where}", "what": what} for where, what in error.problems]
+        raise exits.Failure(
+            exits.USAGE, error.message, reason=error.reason, problem={"problems": shown}
+        ) from None
+    if found.encoding == "windows-1252":
+        call.out.note(
+            f"{people} is no UTF-8 and was read as Windows-1252: look at the names below."
+        )
+    if found.ignored:
+        named = ", ".join(found.ignored)
+        call.out.note(human_units.printable(f"{people}: these columns are not used: {named}"))
+    # What is left out is the server's default, so that the file says no more than it says.
+    return [{key: each for key, each in msgspec.to_builtins(seat).items() if each not in ("", 1.0)}
+            for seat in found.seats]  # fmt: skip
+
+
+def _show(call: Call, look: Outcome) -> None:
+    """Print what would be booked: when, how much of it fits, and who sits where."""
+    spec, status = look.obj.get("spec") or {}, look.obj.get("status") or {}
+    now = call.now()
+    start, end = (human_units.when(status.get(each), now) for each in ("start", "end"))
+    output.say(human_units.printable(f"{look.source.target}: {spec.get('definition')}"))
+    output.say(f"from {start} to {end}")
+    output.say(human_units.printable(str(status.get("message") or look.result)))
+    if look.result == "unchanged":
+        output.say("It is booked so already; nothing would change.")
+    seats = status.get("seats") or []
+    given = {each["name"]: each for each in named(spec, seats)}
+    rows = [
+        [
+            str(each.get("name")),
+            str(given.get(each.get("name"), {}).get("person") or output.NOTHING),
+            _factor(given.get(each.get("name"), {}).get("factor")),
+            str(each.get("session") or "no room"),
+        ]
+        for each in seats
+    ]
+    shown = rows if call.out.format in {"wide", "csv"} else rows[:ROWS]
+    call.out.table(["SEAT", "PERSON", "TIME", "SESSION"], shown)
+    if len(rows) > len(shown):
+        call.out.note(f"and {len(rows) - len(shown)} more seats (all: -o wide)")
+
+
+def named(spec: dict[str, Any], seats: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the seats of a spec with their names: the booked ones stand in the same order."""
+    pairs = zip(spec.get("seats") or [], seats, strict=False)
+    return [{**wanted, "name": booked.get("name")} for wanted, booked in pairs]
+
+
+def _factor(value: Any) -> str:
+    return output.NOTHING if value in {None, 1} else f"x{value:g}"
