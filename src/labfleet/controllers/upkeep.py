@@ -1,7 +1,7 @@
 """Upkeep of the store: expired approvals, the watch horizon, finished sessions, old past runs.
 
-Events are kept until the audit age; records of finished sessions and terminated workers are
-removed after their retention time.
+Events are kept until the audit age; records of finished sessions, of groups of them and of
+terminated workers are removed after their retention time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from labfleet.engine.controller import Again, Done
 from labfleet.engine.index import Index
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources.group import Group
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
 from labfleet.resources.simulation import Simulation
@@ -39,7 +40,7 @@ HISTORY_BITE = 1000
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
-R = TypeVar("R", Session, Simulation, Worker)
+R = TypeVar("R", Session, Simulation, Worker, Group)
 
 
 class _Store(stores.UpkeepStore, stores.HistoryStore, Protocol):
@@ -84,7 +85,7 @@ class Upkeep:
         """Remove records whose retention is over; return whether the next round has more to do."""
         days = self.context.settings.now().garbage.retention_days
         limit = self.context.clock.now() - timedelta(days=days)
-        old: list[Session | Simulation | Worker] = [
+        old: list[Session | Simulation | Worker | Group] = [
             each
             for each in self._until(indices.SESSIONS_ENDED, limit)
             if each.status.ended_at is not None and each.status.ended_at < limit
@@ -98,6 +99,12 @@ class Upkeep:
             each
             for each in self._until(indices.WORKERS_ENDED, limit)
             if each.status.phase_since is not None and each.status.phase_since < limit
+        ]
+        # A group goes after the last of its seats, whose records say what became of it.
+        old += [
+            each
+            for each in self._until(indices.GROUPS_ENDED, limit)
+            if not self.context.cache.count(indices.SESSIONS_OF_GROUP, each.metadata.uid)
         ]
         for each in old[:ROUND_LIMIT]:
             try:
@@ -113,7 +120,7 @@ class Upkeep:
         days = [day for day in cache.values(ended) if day <= last]
         return sorted((each for day in days for each in cache.by(ended, day)), key=_key)
 
-    async def _remove(self, each: Session | Simulation | Worker) -> None:
+    async def _remove(self, each: Session | Simulation | Worker | Group) -> None:
         metadata = msgspec.structs.replace(
             each.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
         )
@@ -125,5 +132,5 @@ class Upkeep:
         )
 
 
-def _key(obj: Session | Simulation | Worker) -> Key:
+def _key(obj: Session | Simulation | Worker | Group) -> Key:
     return obj.key

@@ -133,7 +133,7 @@ class Kind:
     Amounts blocks where friendly quantities are accepted, `*` for each key of a map. `filters` lists (name, path) by which a
     list can be filtered; an index is kept of each; `tags` is the path of the mapping by which
     `tag=KEY=VALUE` chooses. `creatable` False means: objects appear through a verb, never by POST.
-    `text_limit` is how long (bytes) the one long text of a spec may be. `named_by` is the spec
+    `text_limit` is how long (bytes) the one long text or list of a spec may be. `named_by` is the spec
     field after which an object without a name is named by us. `single` means: the one object is
     made by its first PATCH. `news` lists conditions that need a person, with the status that does;
     `resting` phases may last for ever, the others have a row in `runbook`; `advice` has what such a

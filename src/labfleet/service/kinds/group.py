@@ -27,6 +27,7 @@ from labfleet.service.core.shared_reads import SharedReads
 from labfleet.service.kinds import (
     group_claims,
     group_seats,
+    indices,
     session_claims,
     session_rules,
     session_times,
@@ -260,4 +261,5 @@ RULES = KindRules(
     shown=group_seats.shown,
     derived=("status.counts",),
     event_types=GroupEvent,
+    indices=(indices.GROUPS_ENDED,),
 )

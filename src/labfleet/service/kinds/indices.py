@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 from labfleet.decisions.ledger import OVERDUE
 from labfleet.engine.index import Index
+from labfleet.kernel.clock import in_utc
 from labfleet.resources import alerts, conditions, refs
+from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Ref, Resource
 from labfleet.resources.paths import Getter, getter
@@ -308,6 +310,13 @@ def _simulation_ended(simulation: Simulation) -> Iterable[date]:
     return (at.date(),) if over and at is not None else ()
 
 
+def _group_ended(group: Group) -> Iterable[date]:
+    end = group.status.end
+    return () if end is None else (in_utc(end).date(),)
+
+
+GROUPS_ENDED = Index(Group, "ended", _group_ended)
+"""By the day (UTC) on which their slot ends."""
 POOLS_GROWING = Index(Pool, "growing", _growing)
 """By namespace, track (None: any) and whether at their maximum: those that grow by need."""
 POOLS_OF_TEMPLATE = Index(Pool, "template", _template_of)
