@@ -383,3 +383,16 @@ def test_applying_what_is_over_says_that_nothing_starts(run, stub, phase, how):
     done = run("apply", "-f", "-", stdin=SESSION)
     assert (done.code, done.out) == (0, "session/s-1 unchanged\n")
     assert done.err == (f"session/s-1 is over ({phase}); to run it again: {how}.\n" if how else "")
+
+
+def test_a_session_may_be_told_to_wait_for_room(run, stub, tmp_path):
+    """--when-full goes into new sessions that do not say it themselves, and into nothing else."""
+    file = tmp_path / "exam.yaml"
+    file.write_text(
+        "kind: Session\nmetadata: {name: a}\nspec: {definition: d}\n---\n"
+        "kind: Session\nmetadata: {name: b}\nspec: {definition: d, whenFull: refuse}\n---\n"
+        "kind: Pool\nmetadata: {name: p}\nspec: {template: t}\n"
+    )
+    done = run("apply", "-f", str(file), "--when-full", "wait", "--dry-run", "client", "-o", "json")
+    found = {each["metadata"]["name"]: each["spec"].get("whenFull") for each in done.json["items"]}
+    assert found == {"a": "wait", "b": "refuse", "p": None}

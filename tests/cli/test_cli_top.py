@@ -168,3 +168,12 @@ def test_alerts_come_with_their_fix(run, numbers):
     row = run("alerts").out.splitlines()[1]
     assert row.startswith("warning")
     assert row.rstrip().endswith("wait")
+
+
+def test_t24_a_share_is_never_of_another_unit(run, runs):
+    """156000 MiB of 350 GiB are 44 %, shown as GiB beside it (facts/fleet-bugs.md#t24)."""
+    _, answer = runs.answers["GET /api/v1/fleet/clusters/usage"]
+    first = answer["items"][0]
+    first["numbers"] = {**USED, "memory": 156000.0}
+    first["shareOf"] = {"cpuMilli": 8000, "memoryMib": 350 * 1024}
+    assert run("top", "clusters").out.splitlines()[1].split()[4:6] == ["152.344GiB", "44"]

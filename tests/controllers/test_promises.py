@@ -289,7 +289,8 @@ def test_a_lowered_maximum_says_whose_promises_are_in_danger() -> None:
             assert "c, d" in fact.message
             told = (await explain(w.services, ADMIN, KINDS["Pool"], "p1", "default")).lines
             assert "4 sessions promised from" in str(told)
-            assert "for 2 workers: 0 up, 0 coming" in str(told)
+            assert "0 of 2 workers up; when 1 of the others will be is not known" in str(told)
+            assert "at risk: c, d" in str(told)
             assert "in danger" in str(told)
             await scaled(w, 2)
             await w.until(lambda: alerts(w) == [], hours=0.1)
@@ -339,6 +340,10 @@ def test_promises_of_a_deleted_pool_move_or_are_withdrawn() -> None:
             await booked(w, "abc")
             await w.pool("p2", template="pairs", scaling={"maxWorkers": 1})
             assert {each.pool for each in claims(w).values() if each} == {"p1"}
+            with pytest.raises(Refused, match="promised a place to 3 sessions, the last until 20"):
+                await w.delete("Pool", "p1")
+            body = {"spec": {"desired": "Terminated"}}
+            await objects.patch(w.services, ADMIN, KINDS["Pool"], "p1", body, namespace="default")
             await w.delete("Pool", "p1")
             await w.until(lambda: claims(w)["c"] is None, hours=0.1)
             assert [each and each.pool for each in claims(w).values()] == ["p2", "p2", None]

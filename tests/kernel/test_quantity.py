@@ -94,3 +94,31 @@ def test_long_text_costs_nothing() -> None:
     with pytest.raises(ValueError, match="is not"):
         quantity.parse_memory("1" * 1_000_000 + "!")
     assert time.process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "there"),
+    [
+        ("1G", 954, 953), ("1GB", 954, 953), ("1.5g", 1431, 1430), ("1Gi", 1024, 1024),
+        ("1GiB", 1024, 1024), ("1 Gi", 1024, 1024), ("1e3Mi", 1000, 1000), ("0", 0, 0),
+        ("24GB", 22889, 22888),
+    ],
+)  # fmt: skip
+def test_t24_gb_is_not_gib(text: str, asked: int, there: int) -> None:
+    """GB counts by thousands, GiB by 1,024; who asks gets no less (facts/fleet-bugs.md#t24)."""
+    assert quantity.parse_memory(text) == asked
+    assert quantity.parse_memory(text, supply=True) == there
+
+
+@pytest.mark.parametrize("text", ["-1Gi", "NaN", "inf", "1 000Mi"])
+def test_t24_what_is_no_amount_is_refused(text: str) -> None:
+    """no amount is below zero, and none is no number."""
+    with pytest.raises(ValueError, match="is not"):
+        quantity.parse_memory(text)
+
+
+def test_t24_a_share_is_of_the_same_unit() -> None:
+    """156000Mi of 350Gi are 43.5 %, whatever the two were written in."""
+    used, whole = quantity.parse_memory("156000Mi"), quantity.parse_memory("350Gi", supply=True)
+    assert f"{100 * used / whole:.1f}" == "43.5"
+    assert (quantity.format_memory(used), quantity.format_memory(whole)) == ("156000Mi", "350Gi")

@@ -112,6 +112,7 @@ class Life:
         """Have people end the fleet: the pools, then every worker that is left."""
         await self.ask(self.desk.settings({"discovery.enabled": False}))
         for pool in self.all(Pool):
+            await self.ask(self.desk.end_pool(pool.name))
             await self.ask(self.desk.delete("Pool", pool.name))
         for worker in self.all(Worker):
             with contextlib.suppress(errors.Gone):

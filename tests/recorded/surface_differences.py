@@ -323,6 +323,29 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "a slot is promised when it is accepted, or waits for room",
     )
     | {
+        f"/components/schemas/{place}": "how early workers are made is measured"
+        for place in (
+            "Lead",
+            "LeadSource",
+            "Pool/properties/status/default/lead",
+            "Pool/properties/status/default/promised",
+            "PoolSpec/properties/scaling/default/leadSeconds",
+            "PoolStatus/properties/lead",
+            "PoolStatus/properties/promised",
+            "Scaling/properties/leadSeconds",
+        )
+    }
+    | {
+        f"/{place}": "what pools have promised is shown over time"
+        for place in (
+            "components/schemas/Calendar",
+            "components/schemas/CalendarPart",
+            "components/schemas/PoolCalendar",
+            "components/schemas/CalendarSpan",
+            "paths/~api~v1~calendar",
+        )
+    }
+    | {
         f"/components/schemas/{name}/properties/namespace": _WHERE
         for name in ("IdleReading", "Pause", "Raised", "Sample", "Vitals")
     }

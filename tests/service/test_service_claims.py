@@ -328,3 +328,84 @@ async def test_two_processes_do_not_overbook(world: World):
     )
     assert Counter(answers.values()) == {"accepted": 20, "NoCapacity 2": 4}
     await packs(world, 2)
+
+
+@pytest.mark.asyncio
+async def test_a_disabled_template_keeps_no_running_lab_from_more_time(world: World):
+    """What has its worker needs no new one, so its time is promised on; others' time still is theirs."""
+    await fleet(world)
+    made = await booked(world, 10)
+    await bound(world, made, SessionPhase.RUNNING)
+    host = await world.make("Worker", "w1", {"pool": "exam"})
+    await world.status(host, capacity=Amounts(memory_mib=10**6, cpu_milli=10**6, labs=50,
+                                              storage_mib=10**7, nodes=900, ports=6000))  # fmt: skip
+    end = made[0].status.claim.end
+    await booked(world, 10, first=10, hours=(end - made[0].status.claim.start) / HOUR + 0.5)
+    off = {"spec": {"enabled": False}}
+    await objects.patch(world.services, ADMIN, KINDS["Template"], "metal", off, namespace="default")
+    longer = await lifecycle.extend(world.services, ADMIN, "s000", "default", by=0.25 * HOUR)
+    assert longer.status.claim.end - end == 0.25 * HOUR
+    with pytest.raises(Refused, match="promised to others"):
+        await lifecycle.extend(world.services, ADMIN, "s000", "default", by=2 * HOUR)
+
+
+@pytest.mark.asyncio
+async def test_a_pool_with_open_promises_is_not_deleted(world: World):
+    """It says how many and until when; once its end is asked for, or all are cancelled, it may go."""
+    await fleet(world)
+    made = await booked(world, 3)
+    last = made[0].status.claim.end
+    told = f"promised a place to 3 sessions, the last until {last:%F %H:%M}Z"
+    with pytest.raises(Refused, match=told) as refusal:
+        await objects.delete(world.services, ADMIN, KINDS["Pool"], "exam", "default")
+    assert refusal.value.reason == "PromisesOpen"
+    for each in made:
+        await world.status(each, phase=SessionPhase.CANCELLED, ended_at=world.clock.now())
+    await world.services.fresh()
+    gone = await objects.delete(world.services, ADMIN, KINDS["Pool"], "exam", "default")
+    assert gone.name == "exam"
+
+
+@pytest.mark.asyncio
+async def test_one_person_is_promised_so_many_hours(world: World):
+    """Slots of an owner count together, longer ones too; who runs the fleet may book more."""
+    await fleet(world, workers=3)
+    limit = {"spec": {"limits": {"promisedHours": 5}}}
+    await world.make("Settings", "fleet", limit["spec"])
+    await world.services.fresh()
+    bob = who("user", "bob")
+    await world.session("one", bob, slot=at(length=2))
+    await world.session("two", bob, slot=at(24, length=2))
+    with pytest.raises(
+        errors.QuotaExceeded, match=r"slots of 6\.0 hours in default, more than the 5"
+    ):
+        await world.session("three", bob, slot=at(48, length=2))
+    await lifecycle.extend(world.services, bob, "two", "default", by=HOUR)
+    with pytest.raises(errors.QuotaExceeded, match="promisedHours"):
+        await lifecycle.extend(world.services, bob, "two", "default", by=HOUR)
+    await world.session("at-once", bob)
+    await world.session("four", ADMIN, owner="bob", slot=at(48, length=2))
+
+
+@pytest.mark.asyncio
+async def test_a_larger_type_is_not_promised_while_smaller_workers_are_there(world: World):
+    """After the edit a place is worth what the worker of before has; once that is gone, the new size."""
+    await fleet(world)
+    small = await world.make("Worker", "w1", {"pool": "exam"})
+    template = await world.services.objects.get(KINDS["Template"].type, "metal", "default")
+    size = template.spec.machine.capacity
+    await world.status(small, phase=WorkerPhase.READY, capacity=size)
+    await world.services.fresh()
+    double = msgspec.structs.replace(size, memory_mib=2 * size.memory_mib)
+    body = {"spec": {"machine": {"capacity": {"memoryMib": double.memory_mib}}}}
+    await objects.patch(
+        world.services, ADMIN, KINDS["Template"], "metal", body, namespace="default"
+    )
+    await booked(world, 10)
+    with pytest.raises(Refused, match="is short"):
+        await booked(world, 1, first=10)
+    gone = await world.services.objects.get(KINDS["Worker"].type, "w1", "default")
+    await world.status(gone, phase=WorkerPhase.TERMINATED)
+    await world.services.fresh()
+    await booked(world, 10, first=10)
+    await packs(world, 1)

@@ -455,3 +455,19 @@ def test_seats_without_a_name_get_the_lowest_free_numbers():
     later = msgspec.structs.replace(spec, seats=(Seat(name="002", person="ana"),))
     assert [each.name for each in seats_of(spec)] == ["001", "002", "003", "spare-1"]
     assert sorted(each.name for each in seats_of(later)) == ["001", "002", "003", "spare-1"]
+
+
+@pytest.mark.asyncio
+async def test_hours_of_all_seats_count_together_for_who_booked(world: World):
+    """Four seats of an hour are promised of six hours; two hours more each would be twelve."""
+    await fleet(world)
+    await world.make("Settings", "fleet", {"limits": {"promisedHours": 6}})
+    await world.services.fresh()
+    with pytest.raises(errors.QuotaExceeded) as many:
+        await book(world, caller=TEACHER, size=7)
+    assert many.value.reason == "TooManyHours"
+    await book(world, caller=TEACHER, size=4)
+    with pytest.raises(errors.QuotaExceeded):
+        await change(world, {"slot": {"end": (MORNING + 2 * HOUR).isoformat()}}, TEACHER)
+    await change(world, {"slot": {"end": (MORNING + 1.5 * HOUR).isoformat()}}, TEACHER)
+    assert {each.status.end for each in (await seats(world)).values()} == {MORNING + 1.5 * HOUR}

@@ -436,7 +436,8 @@ async def test_explain_says_when_a_slot_begins_and_when_a_place_is_looked_for(
     found = await explain.explain(world.services, ADMIN, KINDS["Session"], "s", "default")
     (said,) = found.waiting_for
     assert "starts at 2026-11-28 08:00:00Z" in said
-    assert "looked for from 2026-11-28 07:25:00Z" in said
+    # 220 s for the boot, 5 min of turns and looks, and before that the lead, 35 min by default.
+    assert "looked for from 2026-11-28 07:16:20Z" in said
 
 
 @pytest.mark.asyncio

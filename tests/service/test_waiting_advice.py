@@ -75,7 +75,7 @@ async def test_who_waits_for_something_else_than_a_worker_is_not_sent_for_one(re
             assert "node_definition" in fix
         if reason == WaitReason.SLOT_AHEAD:
             assert fix == "Nothing: a worker is looked for in time."
-            assert "a worker is looked for from 2027-01-27 08:25:00Z" in found.waiting_for[0]
+            assert "a worker is looked for from 2027-01-27 08:16:20Z" in found.waiting_for[0]
 
 
 @pytest.mark.asyncio

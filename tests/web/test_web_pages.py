@@ -179,6 +179,9 @@ async def test_the_address_of_every_kind_is_a_list(browser: Browser) -> None:
     assert (await browser.get("/nothing")).status == 404
 
 
+ABOUT = ("/pools/exam", "/sessions/s1")
+
+
 @pytest.mark.asyncio
 async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
     """Each link is for its reader, and into a page it meets an element, also after a redirect."""
@@ -190,7 +193,7 @@ async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
     await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1")
     seen = 0
     for role in ("admin", "user"):
-        for path in ("/", "/pools/exam", "/pools", "/sessions/s1", "/regions", "/history"):
+        for path in ("/", "/pools", "/regions", "/history", "/calendar", *ABOUT):
             reply = await browser.get(path, role)
             for link in Reader(plain(reply)).all("a"):
                 place, _, anchor = str(link["href"]).partition("#")

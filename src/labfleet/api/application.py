@@ -38,6 +38,7 @@ from labfleet.api.streams.stream import Stream
 from labfleet.api.verbs import (
     adoption_routes,
     apply_routes,
+    calendar_routes,
     history_routes,
     idle_routes,
     learning_routes,
@@ -226,6 +227,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *idle_routes.routes(services),
         *log_routes.routes(services),
         *learning_routes.routes(services),
+        *calendar_routes.routes(services),
         *licence_routes.routes(services),
         *settings_routes.routes(services),
         *adoption_routes.routes(services),

@@ -60,3 +60,35 @@ def add_pool_gauges(metrics: Metrics, cache: Cache) -> None:
         ("namespace", "pool", "phase"),
         since,
     )
+    _add_promise_gauges(metrics, cache)
+
+
+def _add_promise_gauges(metrics: Metrics, cache: Cache) -> None:
+    def lead() -> Iterable[Sample]:
+        for pool in cache.all(Pool):
+            told = pool.status.lead
+            if told is not None:
+                yield (pool.namespace, pool.name, str(told.source)), float(told.seconds)
+
+    metrics.gauge(
+        "labfleet_pool_lead_seconds",
+        "Fleet seconds before what is promised begins at which a pool makes workers, by what it rests on.",
+        ("namespace", "pool", "source"),
+        lead,
+    )
+    metrics.gauge(
+        "labfleet_pool_promised_sessions",
+        "Sessions to which a pool has promised a place and that no worker hosts yet.",
+        ("namespace", "pool"),
+        lambda: [
+            ((each.namespace, each.name), float(each.status.promised)) for each in cache.all(Pool)
+        ],
+    )
+    metrics.gauge(
+        "labfleet_pool_endangered_sessions",
+        "Sessions whose promise is in danger.",
+        ("namespace", "pool"),
+        lambda: [
+            ((each.namespace, each.name), float(each.status.endangered)) for each in cache.all(Pool)
+        ],
+    )

@@ -34,6 +34,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "events",
         "Show what happened to an object, by whom and why.",
     ),
+    "calendar": (
+        "labfleet.cli.commands.calendar",
+        "calendar",
+        "Show what pools have promised, and when places are free.",
+    ),
     "top": ("labfleet.cli.commands.top", "top", "Show what workers, clusters or runs use."),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),

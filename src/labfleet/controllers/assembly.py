@@ -102,7 +102,7 @@ class Assembly:
         scheduler = self._controller(
             context, "scheduler", Scheduler(context, self.store).reconcile, 1
         )
-        pools = self._controller(context, "pool", PoolController(context).reconcile, 4)
+        pools = self._controller(context, "pool", PoolController(context, self.store).reconcile, 4)
         care = Upkeep(context, self.services, self.store).reconcile
         upkeep = self._controller(context, "upkeep", care, 1)
         cache = context.cache

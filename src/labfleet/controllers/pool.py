@@ -8,17 +8,19 @@ worker fails when its ledger row changed since the snapshot, so a session placed
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from labfleet.controllers import requests
+from labfleet.controllers.boots import Boots
 from labfleet.controllers.context import Context
 from labfleet.controllers.promises_in_danger import DangerLook
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
 from labfleet.decisions.catalogues import Names
-from labfleet.decisions.claims import growth
+from labfleet.decisions.claims import growth, lead
+from labfleet.decisions.claims.places import PoolClaims
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -30,6 +32,7 @@ from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import (
     FINALIZER_WORKERS,
     PAUSED_MARK,
+    Lead,
     Pool,
     PoolPhase,
 )
@@ -57,11 +60,26 @@ class _Kept:
     view: scaling.PoolWorker
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a look found that is no decision: how many wait, the lead, when, and why it rests.
+
+    `claims` are those within the lead; None while nobody knows what the pool can have.
+    """
+
+    waiting: int
+    lead: Lead
+    claims: PoolClaims | None
+    now: datetime
+    paused: str | None
+
+
 class PoolController:
     """Reconciles pools."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, history: stores.HistoryStore) -> None:
         self.context = context
+        self._boots = Boots(history)
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
@@ -73,11 +91,14 @@ class PoolController:
         if pool is None:
             self._guards.pop(key, None)
             self._danger.forget(key)
+            self._boots.forget(key)
             return Done()
         revision, now = self.context.cache.revision, self.context.clock.now()
         if await self._broke(pool, now):
             return Again(1.0)
-        view = self._view(pool, now)
+        told = await self._lead(pool, now)
+        claims = Claims(self.context.cache, now).of(pool, now, now + lead.early(told))
+        view = self._view(pool, told, claims, now)
         paused = self.context.settings.paused(Ref(Pool, pool.namespace, pool.name))
         decision = pausing.held(
             scaling.decide_pool(view, now),
@@ -91,7 +112,7 @@ class PoolController:
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._danger.move(pool, now)
-        await self._grow(pool, decision, len(view.waiting), now, paused)
+        await self._grow(pool, decision, _Seen(len(view.waiting), told, claims, now, paused))
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)
 
@@ -130,7 +151,19 @@ class PoolController:
             stores.AtRevision(pool.key, pool.revision),
         )
 
-    def _view(self, pool: Pool, now: datetime) -> scaling.PoolView:
+    async def _lead(self, pool: Pool, now: datetime) -> Lead:
+        """Return how early the pool makes workers, by its boots up to now."""
+        template = self.context.cache.find(refs.template_of(pool))
+        workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        boots = await self._boots.of(pool, template, workers, now)
+        return lead.lead(pool.spec.scaling, boots)
+
+    def _view(
+        self, pool: Pool, told: Lead, claims: PoolClaims | None, now: datetime
+    ) -> scaling.PoolView:
+        early, promised = lead.early(told), growth.Promised()
+        if claims is not None:
+            promised = growth.promised(claims, now + early)
         template = self.context.cache.find(refs.template_of(pool))
         return scaling.PoolView(
             name=pool.name,
@@ -148,14 +181,9 @@ class PoolController:
             created_workers=pool.status.created_workers,
             last_scale_up=pool.status.last_scale_up,
             last_scale_down=pool.status.last_scale_down,
-            promised=self._promised(pool, now),
+            promised=promised,
+            lead=early,
         )
-
-    def _promised(self, pool: Pool, now: datetime) -> growth.Promised:
-        """Return what the pool's claims need of it within its lead time."""
-        until = now + timedelta(seconds=pool.spec.scaling.lead_seconds)
-        claims = Claims(self.context.cache, now).of(pool, now, until)
-        return growth.Promised() if claims is None else growth.promised(claims, until)
 
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
         """Return the pool's workers; those unchanged since the last call come from a cache."""
@@ -176,23 +204,25 @@ class PoolController:
         self,
         pool: Pool,
         decision: scaling.PoolDecision,
-        waiting: int,
-        now: datetime,
-        paused: str | None,
+        seen: _Seen,
     ) -> None:
         """Write the pool's status and its new workers in one commit."""
+        now = seen.now
         template = self.context.cache.find(refs.template_of(pool))
         made = [self._made(pool, template, name, now) for name in decision.create if template]
         workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
         decision = replace(
             decision, message=decision.message + pool_status.without_machine(workers)
         )
-        status = pool_status.after(pool.status, decision, waiting, now)
+        status = pool_status.after(pool.status, decision, seen.waiting, now)
         status = pool_status.with_pause(
-            status, paused, now, fleet=self.context.settings.now().automation.paused
+            status, seen.paused, now, fleet=self.context.settings.now().automation.paused
         )
-        danger = self._danger.seen(pool, now)
+        danger = self._danger.seen(
+            pool, seen.claims, now + lead.early(seen.lead), paused=seen.paused is not None
+        )
         status = pool_status.with_promises(status, danger.why, danger.many, danger.told, now)
+        status = msgspec.structs.replace(status, promised=danger.promised, lead=seen.lead)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

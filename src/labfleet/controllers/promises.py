@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from labfleet.decisions import wording
+from labfleet.decisions.claims import lead
 from labfleet.decisions.claims.places import Claimed, Lack, PoolClaims, claim_of, covers
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.placement import Candidate, PlacementRequest
@@ -191,12 +192,12 @@ class Promises:
         if kept is not None or request.end is None or not (booked or blocked):
             return kept
         for pool in self._claims.pools(session.namespace, request):
-            late = timedelta(seconds=0 if booked else pool.spec.scaling.lead_seconds)
+            late = timedelta() if booked else lead.of(pool)
             whole = replace(request, end=request.end + late)
             held = self._held(session.namespace, pool.name, whole)
             if held is None or not held.serves(whole):
                 continue
-            place = held.find(whole, without=uid)
+            place = held.find(whole, without=uid, size=held.extent.offered)
             if isinstance(place, int):
                 return claim_of(pool.name, place, whole)
         return kept

@@ -8,11 +8,12 @@ promised and stays as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.decisions.claims.arrivals import arrivals, at_risk, waiting
 from labfleet.decisions.claims.danger import LATE, Endangered, all_of, asked_of, endangered
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims, claim_of
 from labfleet.kernel import errors
@@ -23,7 +24,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolReason
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core import ledger_rows
-from labfleet.service.kinds import indices, pool_claims
+from labfleet.service.kinds import indices, pool_arrivals, pool_claims
 
 ACTOR = "pool-controller"
 NAMED = 5
@@ -35,8 +36,12 @@ _MOVABLE = frozenset({PoolReason.PLACES_GONE, PoolReason.WORKERS_SMALLER})
 
 @dataclass(frozen=True, slots=True)
 class Danger:
-    """How many promises are in danger, why the first of them is, and a sentence; None: none is."""
+    """How many promises are in danger, why the first of them is, and a sentence; None: none is.
 
+    `promised` counts all that no worker hosts yet.
+    """
+
+    promised: int = 0
     many: int = 0
     why: PoolReason | None = None
     told: str = ""
@@ -47,13 +52,17 @@ Found = tuple[tuple[Session, PoolReason], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Day:
-    """What was found of one day, and what it was found from; it may change by itself `until`."""
+    """What was found of one day, and what it was found from; it may change by itself `until`.
+
+    `waiting` counts those that begin on it, or before the present day, and have no worker yet.
+    """
 
     extent: Extent | None
     why: PoolReason | None
     sessions: tuple[Session, ...]
     until: datetime
     found: Found
+    waiting: int
 
 
 class DangerLook:
@@ -68,11 +77,24 @@ class DangerLook:
         for key in [each for each in self._days if each[0] == pool]:
             del self._days[key]
 
-    def seen(self, pool: Pool, now: datetime) -> Danger:
-        """Return which promises of a pool are in danger now."""
+    def seen(
+        self, pool: Pool, claims: PoolClaims | None, until: datetime, *, paused: bool = False
+    ) -> Danger:
+        """Return which promises of a pool are in danger now; a paused one makes no workers.
+
+        `claims` are those of the workers that are due `until` then.
+        """
+        now = self._context.clock.now() if claims is None else claims.now
         found = self._found(pool, now)
+        known = {each.key for each, _ in found}
+        soon = self._late(pool, claims, until, paused=paused)
+        late = [each for each in soon if each.key not in known]
+        found = tuple(
+            sorted((*found, *((each, PoolReason.BOOTS_LATE) for each in late)), key=_slot)
+        )
+        promised = sum(each.waiting for key, each in self._days.items() if key[0] == pool.key)
         if not found:
-            return Danger()
+            return Danger(promised)
         first, why = found[0]
         claim = first.status.claim
         since = "" if claim is None else f" from {utc_text(claim.start)}"
@@ -80,7 +102,7 @@ class DangerLook:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         be = "is" if len(found) == 1 else "are"
         told = f"{count(len(found), 'promised session')} {be} in danger, the first{since}"
-        return Danger(len(found), why, f"{told}: {names}{more}. {why.sentence}")
+        return Danger(promised, len(found), why, f"{told}: {names}{more}. {why.sentence}")
 
     async def move(self, pool: Pool, now: datetime) -> None:
         """Give those whose place cannot hold them another place, where there is one."""
@@ -116,6 +138,25 @@ class DangerLook:
                 if isinstance(problem, errors.Fenced):
                     raise
                 return  # Another writer was first; the next look sees what it wrote.
+
+    def _late(
+        self, pool: Pool, claims: PoolClaims | None, until: datetime, *, paused: bool
+    ) -> list[Session]:
+        """Return the sessions whose workers will be late, of those whose workers are due.
+
+        What was asked for at shorter notice than a boot takes is late from the beginning: that is
+        said when its head start has begun.
+        """
+        cache = self._context.cache
+        if claims is None or _cannot_make(pool, claims.extent) is not None:
+            return []
+        if next(waiting(claims, until), None) is None:
+            return []
+        workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+        fleet = pool_arrivals.fleet(pool, workers, claims.now, paused=paused)
+        found = arrivals(claims, until, fleet)
+        late = (cache.of_uid(Session, each.uid) for each in at_risk(claims, until, found))
+        return [each for each in late if each is not None and _in_time(each, fleet.boot)]
 
     def _found(self, pool: Pool, now: datetime) -> Found:
         """Return the sessions in danger, the first slot first, each once."""
@@ -154,8 +195,20 @@ class DangerLook:
         found = tuple((by_uid[each.claimed.uid], each.why) for each in lost)
         late = [each.claim.start + LATE for each in claims if each.claim.start + LATE > now]
         until = min(late, default=datetime.max.replace(tzinfo=now.tzinfo))
-        self._days[pool.key, day] = _Day(extent, why, sessions, until, found)
+        first = 0 if day == in_utc(now).toordinal() else day
+        waiting = sum(
+            each.worker is None and first <= in_utc(each.claim.start).toordinal() <= day
+            for each in claims
+        )
+        self._days[pool.key, day] = _Day(extent, why, sessions, until, found, waiting)
         return found
+
+
+def _in_time(session: Session, boot: timedelta) -> bool:
+    """Tell whether a session waits, and was asked for at least a boot before its claim begins."""
+    claim, created = session.status.claim, session.metadata.creation_timestamp
+    waits = session.status.phase is SessionPhase.PENDING and claim is not None
+    return waits and claim is not None and (created is None or created + boot <= claim.start)
 
 
 def _begun(claimed: Claimed, session: Session) -> Claimed:

@@ -13,7 +13,6 @@ from datetime import datetime
 from labfleet.controllers.context import Context
 from labfleet.decisions import placement
 from labfleet.decisions.claims.asked import asked
-from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
 from labfleet.resources import refs
@@ -22,6 +21,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds.pool_leads import Leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Requests:
 
     def due(self, now: datetime) -> list[Session]:
         """Return the sessions that are to be placed now, most urgent first."""
-        return _due(self.context.cache.by(indices.SESSIONS_PENDING, True), now)
+        cache = self.context.cache
+        return _due(cache.by(indices.SESSIONS_PENDING, True), Leads(cache), now)
 
     def due_in(self, pool: Pool, now: datetime) -> list[Session]:
         """Return the sessions to be placed now for which this pool is the one that grows.
@@ -49,7 +50,7 @@ class Requests:
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) == pool.name:
                 found += cache.by(indices.SESSIONS_WAITING, value)
-        return _due(found, now)
+        return _due(found, Leads(cache), now)
 
     def due_without_pool(self, namespace: str, now: datetime) -> list[Session]:
         """Return the sessions of a namespace to be placed now for which no pool grows."""
@@ -61,17 +62,18 @@ class Requests:
             request = self.of(first, now)
             if request is not None and self.pool_of(request, namespace) is None:
                 found += cache.by(indices.SESSIONS_WAITING, value)
-        return _due(found, now)
+        return _due(found, Leads(cache), now)
 
     def ahead(self, now: datetime) -> list[Session]:
         """Return the sessions of later slots that were not checked yet, in name order."""
+        leads = Leads(self.context.cache)
         return [
             session
             for session in self.context.cache.by(indices.SESSIONS_PENDING, True)
             if session.status.decision is None
             and not session_phases.end_asked(session)
-            and session.spec.slot.start is not None
-            and session.spec.slot.start - lifecycle.LOOK_AHEAD > now
+            and (looked_for := leads.looked_for(session)) is not None
+            and looked_for > now
         ]
 
     def pool_of(self, request: placement.PlacementRequest, namespace: str) -> str | None:
@@ -97,14 +99,13 @@ class Requests:
         return asked(session, definition, now)
 
 
-def _due(sessions: Iterable[Session], now: datetime) -> list[Session]:
+def _due(sessions: Iterable[Session], leads: Leads, now: datetime) -> list[Session]:
     """Return those to be placed now, most urgent first."""
     waiting = []
     for session in sessions:
-        start = session.spec.slot.start
-        if session_phases.end_asked(session) or (
-            start is not None and start - lifecycle.LOOK_AHEAD > now
-        ):
+        start, looked_for = session.spec.slot.start, leads.looked_for(session)
+        ahead = looked_for is not None and looked_for > now
+        if ahead or session_phases.end_asked(session):
             continue
         created = session.metadata.creation_timestamp or now
         waiting.append((-session.spec.priority, start or created, session.key, session))

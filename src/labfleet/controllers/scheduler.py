@@ -22,7 +22,6 @@ from labfleet.controllers.placeable import PlaceableWorkers
 from labfleet.controllers.promises import Choice, Promises
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import placement, port_numbers
-from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -36,6 +35,7 @@ from labfleet.resources.session import PortAllocation, Session, SessionPhase, Se
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues
+from labfleet.service.kinds.pool_leads import Leads
 
 KEY = Key("Session", "", "scheduler")
 ACTOR = "scheduler"
@@ -209,7 +209,7 @@ class Scheduler:
         never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
         if never is not None:
             return await self._end(session, never)
-        looked_for = (session.spec.slot.start or board.now) - lifecycle.LOOK_AHEAD
+        looked_for = Leads(self.context.cache).looked_for(session) or board.now
         message = f"its slot is ahead; a worker is looked for from {utc_text(looked_for)}"
         decision = Decision(
             outcome="waiting",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from labfleet.decisions import placement
 from labfleet.decisions.claims.growth import Promised
+from labfleet.decisions.claims.lead import DEFAULT as DEFAULT_LEAD
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent
 from labfleet.resources.pool_conditions import PoolReason
@@ -49,7 +50,7 @@ class PoolView:
 
     `waiting` are the sessions of this pool that wait for capacity, longest first. `taken` are
     names of workers outside the pool: two pools may share a prefix and track. `promised` is what
-    claims soon need.
+    claims soon need, within `lead`.
     """
 
     name: str
@@ -64,6 +65,7 @@ class PoolView:
     last_scale_down: datetime | None = None
     taken: Container[str] = frozenset()
     promised: Promised = Promised()
+    lead: timedelta = DEFAULT_LEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,7 +222,7 @@ def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement
 
     Sessions that do not fit an empty worker are left out: adding one would not help them.
     """
-    horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
+    horizon = now + view.lead
     due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
     if not due or _plenty(due, view, groups):
         return []
@@ -348,7 +348,7 @@ def _away(groups: _Groups) -> int:
 
 def _wanted(view: PoolView, now: datetime) -> bool:
     """Tell whether a waiting session could still need an empty worker within the lead time."""
-    horizon = now + timedelta(seconds=view.spec.scaling.lead_seconds)
+    horizon = now + view.lead
     return any(
         each.start <= horizon and (view.shape is None or placement.fits_empty(each, view.shape))
         for each in view.waiting[:WAITING_LIMIT]

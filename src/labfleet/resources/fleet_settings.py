@@ -224,12 +224,15 @@ class Limits(Record, frozen=True, kw_only=True):
 
     open_sessions: Sessions of one owner in one namespace that have not ended, for callers of role
     user; seats of a group count for who booked it.
+    promised_hours: Hours of slots of one owner in one namespace that have not ended, together, for
+    callers of role user; seats count as above, and null leaves them to open_sessions.
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.
     """
 
     open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
+    promised_hours: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 400
     writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
     controller_workers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 50
 

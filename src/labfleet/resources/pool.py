@@ -14,6 +14,9 @@ from labfleet.resources.meta import Record, Resource, Text
 FINALIZER_WORKERS = "labfleet/pool-workers"
 EVENTS_KEPT = 50
 LOSSES_KEPT = 20
+EARLIER_LEAD = 2100
+"""The default lead of earlier versions, in seconds. They stored and exported it with every pool, so
+nobody can tell it from a choice (docs/decisions/0030-lead-from-measured-boots.md)."""
 PAUSED_MARK = "labfleet.dev/paused"
 """Annotation: why it is paused, by whom and since when, in a sentence for people."""
 
@@ -53,7 +56,8 @@ class Scaling(Record, frozen=True, kw_only=True):
     cooldown_up_seconds: Least time between two growths.
     cooldown_down_seconds: Least time between two shrinkings.
     empty_seconds: How long a worker above the minimum must have been empty before it goes.
-    lead_seconds: How far before a slot's start capacity is looked for.
+    lead_seconds: How long before a promised lab's head start its worker is made; null measures it
+    from the pool's boots, and so does 2100, the default of earlier versions.
     """
 
     policy: ScalingPolicy = ScalingPolicy.NEED_BASED
@@ -63,9 +67,11 @@ class Scaling(Record, frozen=True, kw_only=True):
     cooldown_up_seconds: Annotated[int, msgspec.Meta(ge=0)] = 60
     cooldown_down_seconds: Annotated[int, msgspec.Meta(ge=0)] = 300
     empty_seconds: Annotated[int, msgspec.Meta(ge=0)] = 600
-    lead_seconds: Annotated[int, msgspec.Meta(ge=0)] = 2100
+    lead_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
+        if self.lead_seconds == EARLIER_LEAD:
+            msgspec.structs.force_setattr(self, "lead_seconds", None)
         if self.min_workers > self.max_workers:
             raise ValueError("minWorkers is greater than maxWorkers")
 
@@ -143,6 +149,33 @@ class Loss(Record, frozen=True, kw_only=True):
     why: str = ""
 
 
+class LeadSource(StrEnum):
+    """What a pool's lead rests on."""
+
+    MEASURED = "measured"
+    STATED = "stated"
+    DEFAULT = "default"
+
+
+class Lead(Record, frozen=True, kw_only=True):
+    """How early a pool makes the workers for what it has promised, and what that rests on.
+
+    seconds: How long before a promised lab's head start its worker is made.
+    source: Whether boots were measured, the spec states it, or it is the default.
+    boots: How many boots of such machines were measured, of the newest.
+    within_seconds: How long a boot takes at most, with this coverage; null while too few were measured.
+    coverage: Share of boots that stay within that.
+    sentence: What is known of these boots, for people.
+    """
+
+    seconds: int
+    source: LeadSource = LeadSource.DEFAULT
+    boots: int = 0
+    within_seconds: int | None = None
+    coverage: float = 0.95
+    sentence: str = ""
+
+
 class PoolStatus(Record, frozen=True, kw_only=True):
     """What was observed of a pool; counts are of its workers by stage.
 
@@ -164,7 +197,9 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     events: The newest changes of its size.
     losses: Workers lost lately, each once.
     tripped_at: When losses made it pause itself; null when they did not.
+    promised: Sessions to which a place is promised and that no worker hosts yet.
     endangered: Promised sessions that are in danger; condition PromisesKept says why.
+    lead: How early it makes workers for what is promised; null until its controller has looked.
     message: Sentence for people on where it stands.
     observed_generation: Generation of the spec that this status is about.
     """
@@ -185,7 +220,9 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     events: tuple[ScalingEvent, ...] = ()
     losses: tuple[Loss, ...] = ()
     tripped_at: datetime | None = None
+    promised: int = 0
     endangered: int = 0
+    lead: Lead | None = None
     message: str = ""
     observed_generation: int = 0
 

@@ -9,6 +9,10 @@ class PoolReason(Reason):
     """Why a condition of a pool is as it is."""
 
     AT_MAXIMUM = "AtMaximum", "It has as many workers as it may have, and more are needed."
+    BOOTS_LATE = (
+        "BootsLate",
+        "Workers for what is promised boot longer than measured, failed, or cannot be made in time.",
+    )
     COVERED = "Covered", "Its workers are enough for what waits, or more are coming."
     DRAINING = "Draining", "It is being emptied."
     FAILED = "Failed", "It cannot make workers."
@@ -74,6 +78,7 @@ class PoolCondition(ConditionType):
         "False while promised slots are in danger; True since none is.",
         R.PLACES_GONE,
         R.WORKERS_SMALLER,
+        R.BOOTS_LATE,
         R.WORKERS_LATE,
         R.NO_TEMPLATE,
         R.DRAINING,

@@ -115,6 +115,15 @@ _ADVICE = (
     ),
     Advice(
         subject=PoolCondition.PROMISES_KEPT,
+        reason=PoolReason.BOOTS_LATE,
+        cause="False: workers for promised slots will be up too late, as measured boots tell.",
+        fix=(
+            "See which boot, failed, or found no room at the provider: `labfleet get workers -o "
+            "wide`; resume the pool if it is paused."
+        ),
+    ),
+    Advice(
+        subject=PoolCondition.PROMISES_KEPT,
         reason=PoolReason.WORKERS_LATE,
         cause="False: the head start of promised slots has begun, and no worker hosts them.",
         fix="See why its workers do not come up: `labfleet get workers -o wide`.",
@@ -164,6 +173,7 @@ KIND = Kind(
         "STOPPED=status.stopped",
         "WAITING=status.waitingSessions",
         "PAUSED=spec.paused*",
+        "LEAD=status.lead.seconds*",
         "TEMPLATE=spec.template*",
         "MESSAGE=status.message*",
     ),

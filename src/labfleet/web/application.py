@@ -1,9 +1,9 @@
 """The pages as an ASGI application: every path that is not the API's.
 
 `/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/history` (past
-runs), `/docs` (the API), `/login`, `/logout`, `/static/`. This module answers the request;
-`overview`, `lists`, `details` and `past_runs` make the page's data, the templates its look, and
-`doors` has the sign-in rules. `api.front` limits the body and adds the headers.
+runs), `/calendar` (what is promised), `/docs` (the API), `/login`, `/logout`, `/static/`. This module answers the request;
+`overview`, `lists`, `details`, `past_runs` and `calendar` make the page's data, the templates its
+look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import leaders, raised
-from labfleet.web import api_docs, details, doors, lists, overview, past_runs, words
+from labfleet.web import api_docs, calendar, details, doors, lists, overview, past_runs, words
 from labfleet.web.values import exact
 
 Scope = MutableMapping[str, Any]
@@ -132,6 +132,10 @@ class Pages:
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
             runs = await past_runs.page(self._services, caller, query)
             return self._page(scope, "history.html", 200, caller=caller, page=runs)
+        if path == calendar.ROOT:
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            spans = await calendar.page(self._services, caller, query)
+            return self._page(scope, "calendar.html", 200, caller=caller, page=spans)
         return await self._object(scope, caller, path)
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
@@ -287,7 +291,7 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     Robots and tools ask for /robots.txt or /schema: a redirect to a form reads as if it were there.
     """
     plural = path.strip("/").partition("/")[0]
-    exists = path in {"/", "/logout", past_runs.ROOT} or any(
+    exists = path in {"/", "/logout", past_runs.ROOT, calendar.ROOT} or any(
         each.plural == plural for each in KINDS.values()
     )
     if not exists and "text/html" not in doors.header(scope, b"accept"):

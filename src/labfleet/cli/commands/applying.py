@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +33,9 @@ _STOPS = frozenset({exits.UNREACHABLE, exits.DENIED})
 @click.option("-R", "--recursive", is_flag=True, help="Folders within folders too.")
 @click.option("--dry-run", type=click.Choice(["client", "server"]),
               help="Only check: client sends nothing, server says what apply would say.")  # fmt: skip
+@click.option("--when-full", type=click.Choice(["refuse", "wait"]),
+              help="New sessions whose slot has no room: refuse them (the default), or let them wait "
+              "for it. What a manifest says itself stays.")  # fmt: skip
 @click.option("--wait", "wait", is_flag=True, help="Wait until each is ready.")
 @click.option("--timeout", default="20m", show_default=True, help="With --wait: exit 8 after.")
 @connected
@@ -41,6 +45,7 @@ def apply(
     files: tuple[str, ...],
     recursive: bool,
     dry_run: str | None,
+    when_full: str | None,
     wait: bool,
     timeout: str,
 ) -> int:
@@ -52,6 +57,8 @@ def apply(
     seconds = calls.seconds(timeout, "--timeout")
     found = sources.in_order(sources.load(files, recursive=recursive))
     _tell_dropped(call, found)
+    if when_full is not None:
+        found = [_when_full(each, when_full) for each in found]
     done: list[Outcome] = []
     failed: list[exits.Failure] = []
     try:
@@ -71,6 +78,14 @@ def apply(
     if wait and not dry_run:
         return _wait(call, done, seconds)
     return exits.OK
+
+
+def _when_full(source: sources.Source, said: str) -> sources.Source:
+    """Return a session with what becomes of its slot without room, unless its manifest says so."""
+    spec = source.raw.get("spec") or {}
+    if source.target.kind.name != "Session" or "whenFull" in spec:
+        return source
+    return replace(source, raw={**source.raw, "spec": {**spec, "whenFull": said}})
 
 
 def _outcomes(call: Call, found: list[sources.Source], dry_run: str | None) -> Iterator[Outcome]:

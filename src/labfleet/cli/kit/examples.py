@@ -23,6 +23,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet events pool/exam --limit 200 -o wide",
         "labfleet events -w",
     ),
+    "calendar": (
+        "labfleet calendar",
+        "labfleet calendar --pool exam --from 14d --zone Europe/Warsaw",
+        "labfleet calendar --to 1d -o wide",
+    ),
     "top": (
         "labfleet top",
         "labfleet top worker w-1 --since 3d --metric cpu,memory",

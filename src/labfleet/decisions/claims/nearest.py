@@ -102,7 +102,7 @@ def _fitting(
 
 def _alone(pools: list[PoolClaims], request: placement.PlacementRequest, move: timedelta) -> bool:
     moved = shifted(request, move)
-    return any(isinstance(pool.find(moved), int) for pool in pools)
+    return any(isinstance(pool.find(moved, size=pool.extent.offered), int) for pool in pools)
 
 
 def shifted(request: placement.PlacementRequest, move: timedelta) -> placement.PlacementRequest:

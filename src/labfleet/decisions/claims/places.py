@@ -14,11 +14,10 @@ from datetime import datetime
 from operator import add, le, sub
 
 from labfleet.decisions import placement
+from labfleet.decisions.claims.steps import Row, Steps, short_of, steps_of
 from labfleet.decisions.ledger import OVERDUE
 from labfleet.kernel.clock import in_utc
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage, of_vector, vector
-
-Row = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +34,15 @@ class Extent:
     """How many workers a pool may have, and what an empty one of them has.
 
     `shape` is a worker that is still to be made; `sizes` what workers that are there really have,
-    by name, where that is known.
+    by name, where that is known. `offered` is what of a place may be promised anew while smaller
+    workers of an earlier template are there, which may come to serve any place; None: all of it.
     """
 
     pool: str
     places: int
     shape: placement.WorkerShape
     sizes: Mapping[str, Amounts] = field(default_factory=dict)
+    offered: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class PoolClaims:
         self.now = now
         self.looked = 0
         self._at: dict[int, dict[str, Claimed]] = {}
+        self._steps: dict[int, Steps] = {}
+        self._asked: set[int] = set()
         self._place: dict[str, int] = {}
         self._homes: dict[int, str] = {}
         self._served: dict[str, int] = {}
@@ -80,6 +83,7 @@ class PoolClaims:
         """Take a claim in, instead of an earlier one of the same session."""
         self.drop(claimed.uid)
         place = claimed.claim.place
+        self._changed(place)
         self._at.setdefault(place, {})[claimed.uid] = claimed
         self._place[claimed.uid] = place
         if claimed.worker is not None:
@@ -90,6 +94,7 @@ class PoolClaims:
         """Forget the claim of a session; its worker still serves the place for this look."""
         place = self._place.pop(uid, None)
         if place is not None:
+            self._changed(place)
             del self._at[place][uid]
 
     def __contains__(self, uid: object) -> bool:
@@ -153,6 +158,10 @@ class PoolClaims:
         `size` is what its worker has, when the caller knows better.
         """
         wanted, has = vector(request.amounts), vector(size or self._size(place, request))
+        steps = None if without in self._at.get(place, ()) else self._repeated(place)
+        if steps is not None:
+            found = steps.first_short(request.start, request.end, wanted, has)
+            return found and Lack(place=place, at=found[0], shortages=found[1])
         begin, changes = request.start, dict[datetime, Row]()
         none: Row = (0,) * len(DIMENSIONS)
         most = held = none
@@ -178,10 +187,29 @@ class PoolClaims:
                 break
             # All that begins and ends at one instant counts before it is judged.
             held = tuple(map(add, held, changes[at]))
-            short = _short(wanted, has, held)
+            short = short_of(wanted, has, held)
             if short:
                 return Lack(place=place, at=at, shortages=short)
         return None
+
+    def _repeated(self, place: int) -> Steps | None:
+        """Return what a place holds over time, when it is asked about again and nothing changed.
+
+        To know that costs as much as one look and makes each further one cheap: a refusal asks each
+        place about dozens of slots.
+        """
+        known = self._steps.get(place)
+        if known is None and place in self._asked:
+            claims = self._at.get(place, {}).values()
+            self.looked += len(claims)
+            spans = ((e.claim.start, self.end_of(e.claim), vector(e.claim.amounts)) for e in claims)
+            known = self._steps[place] = steps_of(spans)
+        self._asked.add(place)
+        return known
+
+    def _changed(self, place: int) -> None:
+        self._asked.discard(place)
+        self._steps.pop(place, None)
 
     def _size(self, place: int, request: placement.PlacementRequest) -> Amounts:
         """Return what a place has: its worker's size while what is bound there lasts.
@@ -221,11 +249,3 @@ def covers(claim: Claim, request: placement.PlacementRequest) -> bool:
     """Tell whether a claim holds all that a request asks for."""
     within = request.end is not None and claim.start <= request.start and request.end <= claim.end
     return within and all(map(le, vector(request.amounts), vector(claim.amounts)))
-
-
-def _short(wanted: Row, has: Row, held: Row) -> tuple[Shortage, ...]:
-    return tuple(
-        Shortage(dimension=name, wanted=want, free=max(0, all_ - taken))
-        for name, want, all_, taken in zip(DIMENSIONS, wanted, has, held, strict=True)
-        if want > 0 and taken + want > all_
-    )

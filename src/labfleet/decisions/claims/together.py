@@ -49,7 +49,7 @@ def pack(pools: Sequence[PoolClaims], wanted: Wanted, *, all_or_none: bool = Fal
         claim = None
         for number, pool in enumerate(pools):
             begin, places = begins.get((request, number), 0), pool.extent.places
-            found = pool.find(request, among=range(begin, places))
+            found = pool.find(request, among=range(begin, places), size=pool.extent.offered)
             begins[request, number] = found if isinstance(found, int) else places
             if isinstance(found, int):
                 claim = claim_of(pool.extent.pool, found, request)
@@ -62,7 +62,7 @@ def pack(pools: Sequence[PoolClaims], wanted: Wanted, *, all_or_none: bool = Fal
                 break
     if without is None:
         return Packed(tuple(claims))
-    lacks = [(pool, pool.find(without)) for pool in pools]
+    lacks = [(pool, pool.find(without, size=pool.extent.offered)) for pool in pools]
     told = tuple((pool, lack if isinstance(lack, Lack) else None) for pool, lack in lacks)
     return Packed(tuple(claims), told)
 

@@ -11,7 +11,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from labfleet.decisions.prediction.quantiles import LEVEL_ROW, STATED, Adaptive, conformal, weighted
+from labfleet.decisions.prediction.conformal import conformal
+from labfleet.decisions.prediction.quantiles import LEVEL_ROW, STATED, Adaptive, weighted
 from labfleet.decisions.prediction.rules import RULES
 from labfleet.decisions.prediction.window import Floats
 

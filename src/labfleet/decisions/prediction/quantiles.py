@@ -66,25 +66,6 @@ class Adaptive:
         return 1.0 - min(1.0, allowed * (shares[0] + place * (shares[1] - shares[0])))
 
 
-def conformal(ordered: Sequence[float], level: float) -> tuple[float, bool]:
-    """Return the smallest ratio that a new one stays within at this level, and whether it is known.
-
-    The k-th of n ratios is passed by one new one in (n + 1 - k) of n + 1; between two of them it
-    is a straight line. No level above n / (n + 1) is known: the largest is returned with False.
-    """
-    count = len(ordered)
-    place = (count + 1) * level - 1.0
-    if place > count - 1:
-        return ordered[-1], False
-    if place <= 0:
-        return ordered[0], True
-    below = int(place)
-    low = ordered[below]
-    if below + 1 == count:
-        return low, True
-    return low + (place - below) * (ordered[below + 1] - low), True
-
-
 def evenly(ordered: Sequence[float]) -> Floats:
     """Return the quantiles at LEVELS of values in their order, each counted once."""
     last = len(ordered) - 1

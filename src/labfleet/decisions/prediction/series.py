@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from labfleet.decisions.prediction.conformal import conformal
 from labfleet.decisions.prediction.pool import CHOSEN, ENOUGH, Firsts, Pools
-from labfleet.decisions.prediction.quantiles import STATED, Adaptive, conformal, evenly
+from labfleet.decisions.prediction.quantiles import STATED, Adaptive, evenly
 from labfleet.decisions.prediction.ratios import NO_AGES, Later, Ratios
 from labfleet.decisions.prediction.rules import RULES, Line, Near, Rule, guess, guesses
 from labfleet.decisions.prediction.sizing import Sizing

@@ -202,7 +202,10 @@ class Operators:
         if not rng.chance(0.2):
             return
         await asyncio.sleep(rng.between(3600, self.hours * 1800 + 3601))
-        await self.send(self.client.delete("Pool", POOL))
+        if await self.send(self.client.delete("Pool", POOL)) is None:
+            # It has promised places: first it is said whose promises its end endangers.
+            await self.send(self.client.end_pool(POOL))
+            await self.send(self.client.delete("Pool", POOL))
         for tries in range(1, MOST_TRIES + 1):
             await asyncio.sleep(rng.between(300, 900))
             again = self.client.create("Pool", POOL, self.pool, f"anew-{tries}")

@@ -34,6 +34,7 @@ class FleetClient(Protocol):
         self, kind: str, name: str | None, spec: Mapping[str, Any], key: str
     ) -> ReplicaCall: ...
     def delete(self, kind: str, name: str) -> ReplicaCall: ...
+    def end_pool(self, pool: str) -> ReplicaCall: ...
     def cancel(self, session: str, reason: str) -> ReplicaCall: ...
     def extend(self, session: str, by: timedelta, key: str) -> ReplicaCall: ...
     def retry(self, session: str, key: str) -> ReplicaCall: ...
@@ -84,6 +85,15 @@ class DirectClient:
         """Ask for an object's end."""
         return lambda at: at.ask(
             lambda services: objects.delete(services, ADMIN, KINDS[kind], name, self.namespace)
+        )
+
+    def end_pool(self, pool: str) -> ReplicaCall:
+        """Say that a pool shall end, whatever it has promised."""
+        body = {"spec": {"desired": "Terminated"}}
+        return lambda at: at.ask(
+            lambda services: objects.patch(
+                services, ADMIN, KINDS["Pool"], pool, body, namespace=self.namespace
+            )
         )
 
     def cancel(self, session: str, reason: str) -> ReplicaCall:

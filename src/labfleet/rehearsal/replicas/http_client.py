@@ -64,6 +64,11 @@ class HttpClient:
         """Ask for an object's end."""
         return lambda at: self._send(at, "DELETE", f"/api/v1/{KINDS[kind].plural}/{name}")
 
+    def end_pool(self, pool: str) -> ReplicaCall:
+        """Say that a pool shall end, whatever it has promised."""
+        body = {"spec": {"desired": "Terminated"}}
+        return lambda at: self._send(at, "PATCH", f"/api/v1/pools/{pool}", body)
+
     def cancel(self, session: str, reason: str) -> ReplicaCall:
         """End a session before its time."""
         return self._post(f"/api/v1/sessions/{session}/cancel", {"reason": reason})

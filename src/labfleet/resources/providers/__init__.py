@@ -113,6 +113,11 @@ def first_type(settings: ProviderSettings) -> str | None:
     return settings.instance_types[0] if isinstance(settings, AwsSettings) else None
 
 
+def machine_types(settings: ProviderSettings) -> tuple[str, ...]:
+    """Return the machine types that may be launched; empty when the provider has no types."""
+    return settings.instance_types if isinstance(settings, AwsSettings) else ()
+
+
 def moved(settings: ProviderSettings, region: str) -> ProviderSettings:
     """Return the settings for another region of the same provider."""
     if isinstance(settings, StaticSettings):

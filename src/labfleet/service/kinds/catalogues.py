@@ -58,9 +58,14 @@ def of_pool(cache: Cache, pool: Pool, template: Template) -> Names | None:
     return None
 
 
-def shape_of(pool: Pool, template: Template | None, cache: Cache) -> placement.WorkerShape | None:
-    """Return an empty worker of the pool's template; None when the template can make none."""
-    if template is None or not template.spec.enabled:
+def shape_of(
+    pool: Pool, template: Template | None, cache: Cache, *, stopped: bool = False
+) -> placement.WorkerShape | None:
+    """Return an empty worker of the pool's template; None when the template can make none.
+
+    `stopped`: as it was while a template that is disabled now could.
+    """
+    if template is None or not (template.spec.enabled or stopped):
         return None
     has = of_pool(cache, pool, template)
     return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)

@@ -30,6 +30,7 @@ from labfleet.service.kinds import (
     indices,
     session_claims,
     session_rules,
+    session_shares,
     session_times,
 )
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
@@ -60,10 +61,12 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
     definition = await session_rules.usable(services, spec.definition, new.namespace)
     session_rules.own_track(caller, spec.track, definition)
     if who.role is Role.USER:
-        session_rules.few_enough(services, owner, new.namespace, len(seats))
+        session_shares.few_enough(services, owner, new.namespace, len(seats))
     asked = SessionSpec(definition=spec.definition, slot=spec.slot)
     start, end = session_times.resolved(asked, definition, services.clock.now())
     made = group_seats.sessions(services, new, seats, definition)
+    if who.role is Role.USER:
+        session_shares.short_enough(services, made)
     some = spec.when_full == "some"
     done = await group_claims.book(services, caller, made, definition, some=some)
     there = {each.status.seat.seat: each.name for each in done.sessions if each.status.seat}

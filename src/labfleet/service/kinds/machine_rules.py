@@ -10,6 +10,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, quantity
+from labfleet.kernel.clock import utc_text
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.machine import Machine, plain_fingerprint
@@ -20,7 +21,7 @@ from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices, origin_rules
+from labfleet.service.kinds import indices, origin_rules, pool_claims
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
 BUILT_POLICIES = (ScalingPolicy.NONE, ScalingPolicy.NEED_BASED)
@@ -132,13 +133,34 @@ async def update_pool(services: ServiceContext, caller: Caller, old: Pool, new: 
 
 
 async def delete_pool(services: ServiceContext, caller: Caller, old: Pool) -> Admitted:
-    """Keep the pool until its controller has seen all its workers gone."""
+    """Keep the pool until its controller has seen all its workers gone.
+
+    Refused (PromisesOpen) while it holds places for slots that have not begun, unless it is being
+    emptied already: then it was said whose promises that endangers.
+    """
     del caller
-    await services.fresh()
+    revision = await services.fresh()
+    guard: tuple[stores.Precondition, ...] = ()
+    if old.spec.desired == "Ready" and not old.deleting:
+        _none_promised(services, old)
+        guard = (ledger_rows.untouched(ledger_rows.claims(old.key), revision),)
     if any(_in(old, worker) for worker in services.cache.by(indices.WORKERS_OF_POOL, old.key.path)):
         metadata = meta.with_finalizer(old.metadata, FINALIZER_WORKERS)
-        return Admitted(_with_metadata(old, metadata))
-    return Admitted(old)
+        return Admitted(_with_metadata(old, metadata), guard)
+    return Admitted(old, guard)
+
+
+def _none_promised(services: ServiceContext, pool: Pool) -> None:
+    """Raise Refused (PromisesOpen) when a pool holds places for slots that no worker hosts yet."""
+    waiting = pool_claims.waiting(services.cache, pool)
+    if waiting:
+        last = max(each.end for each in waiting)
+        raise Refused(
+            f"pool {pool.name!r} has promised a place to {quantity.count(len(waiting), 'session')}, "
+            f"the last until {utc_text(last)}: cancel or move them, or set spec.desired to "
+            "Terminated, which says whose promises that endangers, and delete it then",
+            reason="PromisesOpen",
+        )
 
 
 async def create_template(services: ServiceContext, caller: Caller, new: Template) -> Admitted:

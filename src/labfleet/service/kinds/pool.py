@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import msgspec
 
+from labfleet.decisions.claims import arrivals, lead
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.meta import Ref
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.pool_conditions import PoolCondition
+from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules
+from labfleet.service.kinds import indices, machine_rules, pool_arrivals
 from labfleet.service.kinds.pool_claims import Claims
 
 MORNING = timedelta(hours=12)
@@ -63,19 +65,42 @@ def _morning(services: ServiceContext, pool: Pool) -> Iterator[str]:
     claims = Claims(services.cache, now).of(pool, now, now + MORNING)
     if claims is None:
         return
-    soon = [e.claim for e in claims.claims() if e.worker is None and e.claim.start <= now + MORNING]
-    places = {each.place for each in soon}
+    found = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    paused = services.settings.paused(Ref(Pool, pool.namespace, pool.name)) is not None
+    fleet, until = pool_arrivals.fleet(pool, found, now, paused=paused), now + MORNING
+    soon = list(arrivals.waiting(claims, until))
     if soon:
-        found = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
-        up = sum(each.status.phase in phases.HOSTING for each in found)
-        coming = sum(each.status.phase in phases.BOOTING for each in found)
-        yield (
-            f"{count(len(soon), 'session')} promised from {utc_text(min(e.start for e in soon))}, for "
-            f"{count(len(places), 'worker')}: {up} up, {coming} coming"
-        )
+        coming = arrivals.arrivals(claims, until, fleet)
+        risky = arrivals.at_risk(claims, until, coming)
+        names = [_name(services, each.uid) for each in risky[:NAMED]]
+        many, first = count(len(soon), "session"), min(each.claim.start for each in soon)
+        yield f"{many} promised from {utc_text(first)}: {_up(coming, fleet)}"
+        if risky:
+            more = f" and {len(risky) - NAMED} more" if len(risky) > NAMED else ""
+            yield f"at risk: {', '.join(names)}{more}"
     told = conditions.find(pool.status.conditions, PoolCondition.PROMISES_KEPT)
     if told is not None and told.status == "False":
         yield told.message
+    if pool.status.lead is not None and pool.spec.scaling.policy is ScalingPolicy.NEED_BASED:
+        yield lead.words(pool.status.lead)
+
+
+def _up(coming: Sequence[arrivals.Arrival], fleet: arrivals.Fleet) -> str:
+    """Return how many of the workers for what is promised are up, and when all are."""
+    up = sum(each.name in fleet.ready for each in coming)
+    said = f"{up} of {count(len(coming), 'worker')} up"
+    known = [each.by for each in coming if each.by is not None]
+    unknown = len(coming) - len(known)
+    if up == len(coming):
+        return said
+    if unknown:
+        return f"{said}; when {unknown} of the others will be is not known"
+    return f"{said}, all by {utc_text(max(known))}"
+
+
+def _name(services: ServiceContext, uid: str) -> str:
+    found = services.cache.of_uid(Session, uid)
+    return uid if found is None else found.name
 
 
 def _booting(worker: Worker) -> str:

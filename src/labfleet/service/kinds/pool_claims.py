@@ -11,6 +11,7 @@ from datetime import datetime
 
 from labfleet.decisions import placement, stray_labs
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
+from labfleet.decisions.claims.steps import Row
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import in_utc
@@ -18,7 +19,7 @@ from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Claim, of_vector, vector
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.pool import Pool, ScalingPolicy
-from labfleet.resources.session import Session
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.kinds import catalogues, indices
 
@@ -30,13 +31,21 @@ _OVER = frozenset({WorkerPhase.FAILED, WorkerPhase.TERMINATED})
 class Claims:
     """The claims of pools, each read once for each day that somebody asks about.
 
-    `drafts` are sessions that were written in this request and that the cache may lack; `without`
-    is the uid of a session whose own claim does not count.
+    `drafts` are sessions that were written in this request and that the cache may lack. `stopped`:
+    pools whose template is disabled count too, for what runs on them and makes no new worker.
+    `without` is the uid of a session whose own claim does not count.
     """
 
     def __init__(
-        self, cache: Cache, now: datetime, drafts: Iterable[Session] = (), *, without: str = ""
+        self,
+        cache: Cache,
+        now: datetime,
+        drafts: Iterable[Session] = (),
+        *,
+        stopped: bool = False,
+        without: str = "",
     ) -> None:
+        self._stopped = stopped
         self._cache = cache
         self._now = now
         self._without = without
@@ -66,7 +75,7 @@ class Claims:
 
     def _begun(self, pool: Pool) -> PoolClaims | None:
         """Return the claims that hold now, with the workers that serve their places."""
-        known = extent(self._cache, pool)
+        known = extent(self._cache, pool, stopped=self._stopped)
         if known is None:
             return None
         made = PoolClaims(known, self._now)
@@ -129,6 +138,17 @@ def read(cache: Cache, sessions: Iterable[Session]) -> list[Claimed]:
     ]
 
 
+def waiting(cache: Cache, pool: Pool) -> list[Claim]:
+    """Return the claims on a pool of sessions that no worker hosts yet, each once."""
+    found = dict[str, Claim]()
+    for path, day in cache.values(indices.SESSIONS_CLAIMING):
+        if path == pool.key.path:
+            for each in cache.by(indices.SESSIONS_CLAIMING, (path, day)):
+                if each.status.claim is not None and each.status.phase is SessionPhase.PENDING:
+                    found[each.metadata.uid] = each.status.claim
+    return list(found.values())
+
+
 def _serving(cache: Cache, session: Session) -> str | None:
     """Return the worker that serves a session's place; one that failed serves none."""
     ref = None if session.status.reservation is None else refs.worker_of(session)
@@ -147,18 +167,20 @@ def pool_of(cache: Cache, session: Session) -> Pool | None:
     return None if claim is None else cache.find(Ref(Pool, session.namespace, claim.pool))
 
 
-def extent(cache: Cache, pool: Pool) -> Extent | None:
+def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
     """Return how many workers a pool may have and how large they are; None when unknown.
 
+    A disabled template makes none, so of its pools it is unknown, unless `stopped` are asked for.
     A worker that is still to be made is taken to be no larger than the largest of its template that
     is there: what servers were seen to have beats what the template says.
     """
     template = cache.find(refs.template_of(pool))
-    shape = catalogues.shape_of(pool, template, cache)
+    shape = catalogues.shape_of(pool, template, cache, stopped=stopped)
     if shape is None or template is None:
         return None
     workers = cache.by(indices.WORKERS_OF_POOL, pool.key.path)
     sizes, known = dict[str, Amounts](), list[tuple[int, ...]]()
+    earlier = list[Row]()
     for each in workers:
         # Stray labs are removed sooner or later, so they take nothing of what is promised.
         size = stray_labs.real(each.status.capacity, each.status.stray_labs)
@@ -166,6 +188,8 @@ def extent(cache: Cache, pool: Pool) -> Extent | None:
             sizes[each.name] = size
             if each.spec.machine == template.spec.machine:
                 known.append(vector(size))
+            elif not _going(each):
+                earlier.append(vector(size))
     if known:
         most = map(max, zip(*known, strict=True))
         seen = of_vector(map(min, vector(shape.capacity), most))
@@ -180,7 +204,16 @@ def extent(cache: Cache, pool: Pool) -> Extent | None:
     if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
         here = sum(not _going(each) for each in workers)
         places = min(places, max(scaling.min_workers, here))
-    return Extent(pool=pool.name, places=places, shape=shape, sizes=sizes)
+    return Extent(
+        pool=pool.name, places=places, shape=shape, sizes=sizes, offered=_offered(shape, earlier)
+    )
+
+
+def _offered(shape: placement.WorkerShape, earlier: list[Row]) -> Amounts | None:
+    """Return what may be promised of a place while these workers of another machine are there."""
+    full = vector(shape.capacity)
+    least = tuple(map(min, zip(full, *earlier, strict=True)))
+    return None if least == full else of_vector(least)
 
 
 def _going(worker: Worker) -> bool:

@@ -31,7 +31,7 @@ from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.session import Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, pool_claims
 from labfleet.service.kinds.pool_claims import Claims
 
 DAYS = 7
@@ -74,7 +74,7 @@ class Together:
 async def together(services: ServiceContext) -> Together:
     """Return the beginning of a change of many sessions."""
     revision = await services.fresh()
-    return Together(Claims(services.cache, services.clock.now()), revision)
+    return Together(Claims(services.cache, services.clock.now(), stopped=True), revision)
 
 
 def line(services: ServiceContext, namespace: str) -> str | None:
@@ -111,7 +111,7 @@ async def of_new(
         if found is None or not found.serves(request):
             continue
         looked.append(pool)
-        place = found.find(request)
+        place = found.find(request, size=found.extent.offered)
         if isinstance(place, int):
             return taken_of(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
@@ -227,7 +227,8 @@ async def longer(
     """Return a session's claim that lasts so much longer; TooFar when others are promised it.
 
     What a pool's worker hosts without a claim gets one; what nobody knows the bound of has none
-    afterwards. What waits for its worker may change its place.
+    afterwards. What waits for its worker may change its place;
+    what has one needs no template that can make others.
     """
     now, claim = services.clock.now(), old.status.claim
     if claim is None:
@@ -236,7 +237,10 @@ async def longer(
     if claim is None or pool is None:
         return Taken()
     until, present = claim.end + span, old.status.end or old.spec.slot.end or claim.end
-    found = beside.claims.of(pool, claim.start, until)
+    # What waits needs a template that can make its worker; what runs has one.
+    waits = old.status.reservation is None
+    unknown = waits and pool_claims.extent(services.cache, pool) is None
+    found = None if unknown else beside.claims.of(pool, claim.start, until)
     if found is None:
         why = (
             f"nobody knows whether the time after {utc_text(present, seconds=True)} is "

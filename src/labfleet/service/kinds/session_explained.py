@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from labfleet.decisions.lifecycle.session import closing, extension
-from labfleet.decisions.lifecycle.session.decide import LOOK_AHEAD, ON_DEMAND_PATIENCE
+from labfleet.decisions.lifecycle.session.decide import ON_DEMAND_PATIENCE
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions, refs, runbook
 from labfleet.resources.definition import Definition
@@ -26,6 +26,7 @@ from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, pool_claims
+from labfleet.service.kinds.pool_leads import Leads
 
 _SESSION_WAITS = {
     SessionPhase.SCHEDULED: "its start",
@@ -40,7 +41,15 @@ async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
     held = _held_up(services, obj, definition)
-    return _of_session(obj, definition, services.clock.now(), held, _promised(services, obj))
+    slot = _Ahead(Leads(services.cache).looked_for(obj), _promised(services, obj))
+    return _of_session(obj, definition, services.clock.now(), held, slot)
+
+
+class _Ahead(NamedTuple):
+    """From when on a worker is looked for (None: at once), and what is promised, as a clause."""
+
+    looked_for: datetime | None
+    promised: str
 
 
 class _Held(NamedTuple):
@@ -88,18 +97,18 @@ def _without_template(pool: Pool) -> bool:
 
 
 def _unplaced(
-    obj: Session, now: datetime, held: _Held | None, promised: str
+    obj: Session, now: datetime, held: _Held | None, slot: _Ahead
 ) -> tuple[str, list[str]]:
     """Return the word that says best why a session has no place, and what it waits for."""
     start, decision = obj.status.start, obj.status.decision
     ahead = start is not None and start > now
     if decision is not None and decision.reason == WaitReason.SLOT_AHEAD:
-        ahead = start is not None and start - LOOK_AHEAD > now
+        ahead = slot.looked_for is not None and slot.looked_for > now
         decision = None
-    if start is not None and ahead and decision is None:
-        looked = f"a worker is looked for from {shown(start - LOOK_AHEAD)}"
-        slot = f"its slot, which starts at {shown(start)}; {looked}{promised}"
-        return WaitReason.SLOT_AHEAD, [slot]
+    if start is not None and slot.looked_for is not None and ahead and decision is None:
+        looked = f"a worker is looked for from {shown(slot.looked_for)}"
+        waits_for = f"its slot, which starts at {shown(start)}; {looked}{slot.promised}"
+        return WaitReason.SLOT_AHEAD, [waits_for]
     first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
     if decision is None or decision.outcome != "waiting":
         said = "the scheduler's next look" if obj.status.decision else first.waits if first else ""
@@ -147,13 +156,13 @@ def _of_session(
     definition: Definition | None,
     now: datetime,
     held: _Held | None,
-    promised: str,
+    slot: _Ahead,
 ) -> Explanation:
     status = obj.status
     waits: list[str] = []
     reason = ""
     if status.phase is SessionPhase.PENDING:
-        reason, waits = _unplaced(obj, now, held, promised)
+        reason, waits = _unplaced(obj, now, held, slot)
     elif status.phase in _SESSION_WAITS:
         if _unanswered(obj):
             waits.append(f"an answer of CML on {status.worker}")

@@ -8,7 +8,6 @@ import msgspec
 
 from labfleet.decisions import ledger, wording
 from labfleet.interfaces import store as stores
-from labfleet.kernel import errors, quantity
 from labfleet.resources import meta
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.definition import Definition, DefinitionPin
@@ -17,14 +16,14 @@ from labfleet.resources.session import (
     TERMINAL,
     Cancellation,
     Session,
-    booker,
 )
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, session_claims, session_times
+from labfleet.service.kinds import session_claims, session_times
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
+from labfleet.service.kinds.session_shares import few_enough, short_enough
 
 
 async def create_session(services: ServiceContext, caller: Caller, new: Session) -> Admitted:
@@ -96,6 +95,8 @@ async def fixed(
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
     new = pinned(new, definition, services.clock.now())
+    if caller.principal.role is Role.USER:
+        short_enough(services, [new])
     taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
         with_status(new, claim=taken.claim),
@@ -126,33 +127,6 @@ def pinned(new: Session, definition: Definition, now: datetime) -> Session:
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
-
-
-def few_enough(services: ServiceContext, owner: str, namespace: str, more: int = 1) -> None:
-    """Raise QuotaExceeded when with so many more an owner has more open sessions than one may have.
-
-    Seats count for who booked them. Counted in the cache and in what this request has made;
-    `objects.create` lets one owner make one after the other.
-    """
-    most = services.settings.now().limits.open_sessions
-    count = services.cache.count(indices.SESSIONS_OF_OWNER, f"{namespace}/{owner}")
-    count += sum(
-        (each.metadata.namespace, booker(each)) == (namespace, owner)
-        and services.cache.at(each.key) is None
-        for each in services.objects.saved(Session)
-    )
-    if count + more > most:
-        has = f"{owner} has {quantity.count(count, 'open session')} in {namespace}"
-        message = (
-            f"{has}, as many as one may have (limits.openSessions); cancel one, or wait until one "
-            "ends"
-        )
-        if more > 1:
-            message = (
-                f"{has} and may have {most} (limits.openSessions), so {more} more are too many; ask "
-                "for fewer, or an operator"
-            )
-        raise errors.QuotaExceeded(message, reason="TooManySessions", retry_after=60)
 
 
 async def update_session(

@@ -26,7 +26,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices, session_claims
+from labfleet.service.kinds import indices, session_claims, session_shares
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_claims import AHEAD_DAYS, Taken, Together, TooFar
@@ -70,6 +70,8 @@ async def extended(
         used = extension.counted(used, end - before)
     allowed = end if bound is None else min(end, bound.end)
     beside = beside or await session_claims.together(services)
+    if caller.principal.role is Role.USER:
+        session_shares.short_enough(services, [with_status(old, end=in_utc(end))], beside.changed)
     taken, held, rows = await _longer(services, old, allowed - before, beside)
     if bound is not None and end > bound.end:
         latest = taken.end if isinstance(taken, TooFar) else bound.end

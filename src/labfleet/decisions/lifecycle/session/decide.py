@@ -19,7 +19,6 @@ from labfleet.decisions.lifecycle.session import closing, moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
-    LOOK_AHEAD,
     ON_DEMAND_PATIENCE,
     PLACEMENTS,
     SOON,
@@ -43,7 +42,6 @@ from labfleet.resources.session import (
 from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 __all__ = [
-    "LOOK_AHEAD",
     "ON_DEMAND_PATIENCE",
     "PLACEMENTS",
     "Action",

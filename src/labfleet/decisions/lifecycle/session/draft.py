@@ -37,8 +37,6 @@ S = SessionPhase
 Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
 
 ON_DEMAND_PATIENCE = timedelta(hours=24)
-# How long before a slot a place is looked for: a metal worker boots in the meantime.
-LOOK_AHEAD = timedelta(seconds=2100)
 # How many workers one session may lose before it is failed.
 PLACEMENTS = 5
 PRESENT = (
