@@ -210,6 +210,14 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
 
 
+async def a_moved_slot(ask: Recorder) -> None:
+    """Book a slot and move it to the afternoon."""
+    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z", "zone": "Europe/Warsaw"}
+    booked = {"metadata": {"name": "s8"}, "spec": {**SPECS["Session"], "slot": slot}}
+    await ask.ask("POST", "/api/v1/sessions", booked)
+    await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
+
+
 async def what_is_used(ask: Recorder, run: str) -> None:
     """Let a run, its cluster and a lab be measured once, and ask what they use."""
     services = ask.api.world.services
@@ -355,10 +363,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )
-    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z", "zone": "Europe/Warsaw"}
-    booked = {"metadata": {"name": "s8"}, "spec": {**SPECS["Session"], "slot": slot}}
-    await ask.ask("POST", "/api/v1/sessions", booked)
-    await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
+    await a_moved_slot(ask)
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
