@@ -26,7 +26,15 @@ from labfleet.app import aliases, settings
 from labfleet.cli import main as cli
 from labfleet.cli.kit import examples
 from labfleet.kernel import errors
-from labfleet.resources import alerts, descriptions, fleet_settings, kinds, runbook, server_alerts
+from labfleet.resources import (
+    alerts,
+    descriptions,
+    fleet_settings,
+    kinds,
+    runbook,
+    server_alerts,
+    setting_units,
+)
 from labfleet.resources.conditions import ANY_ERROR
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
 from labfleet.service.core import event_types
@@ -93,7 +101,7 @@ def _fleet_settings() -> str:
     }
     for path, _, field in fleet_settings.settings_fields():
         default = msgspec.json.encode(field.default).decode()
-        unit = fleet_settings.unit_of(path)
+        unit = setting_units.unit_of(path)
         said = descriptions.fields(sections[path.partition(".")[0]]).get(field.encode_name, "")
         rows.append((f"`{path}`", _type(described[path]), unit, f"`{default}`", said))
     told = [

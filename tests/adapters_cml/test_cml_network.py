@@ -336,6 +336,38 @@ async def test_the_probe_tells_open_from_closed():
 
 
 @pytest.mark.asyncio
+async def test_the_probe_never_asks_where_no_lab_can_be(monkeypatch):
+    """Addresses of metadata and of groups are refused unasked, also where a name leads there."""
+    asked: list[str] = []
+
+    async def connect(host, port):
+        asked.append(host)
+        raise OSError
+
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    for host in (
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "fd00:ec2::254",
+        "0.0.0.0",
+        "224.0.0.1",
+    ):
+        assert not await TcpProbe().answers(host, 2000)
+    assert asked == []
+
+    async def resolved(host, port, **_):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("169.254.169.254", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    assert not await TcpProbe().answers("cml-1.example.com", 2000)
+    assert asked == []
+    monkeypatch.undo()
+    monkeypatch.setattr(asyncio, "open_connection", connect)
+    assert not await TcpProbe().answers("192.0.2.7", 2000)
+    assert asked == ["192.0.2.7"]
+
+
+@pytest.mark.asyncio
 async def test_the_probe_gives_up_in_time():
     """A full backlog never answers: the probe's own deadline ends it."""
     with socket.socket() as listener:

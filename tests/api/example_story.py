@@ -91,6 +91,7 @@ def licences() -> Iterator[Step]:
     yield "POST", f"{at}/register-licence", {"token": TOKEN, "product": "CML_Enterprise"}
     yield "POST", f"{at}/deregister-licence", {"force": True}
     yield "GET", f"{at}/licence", None
+    yield "GET", f"{at}/ports", None
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
@@ -276,9 +277,16 @@ class Recorder:
         return min(fits, key=lambda each: each.path.count("{"))  # fmt: skip
 
 
+def _shown_once(key: str, value: Any) -> Any:
+    """Return an answer without the token in a calendar feed's address."""
+    feed = key == "url" and isinstance(value, str) and "?feed=" in value
+    return value.partition("?feed=")[0] + "?feed=lf_..." if feed else value
+
+
 def _short(value: Any) -> Any:
     """Return an answer with short lists, and without the secret that a new token has."""
     if isinstance(value, dict):
+        value = {key: _shown_once(key, each) for key, each in value.items()}
         return {key: "lf_..." if key == "token" and isinstance(each, str) else _short(each)
                 for key, each in value.items()}  # fmt: skip
     return [_short(each) for each in value[:FEW]] if isinstance(value, list) else value
@@ -369,6 +377,8 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
     token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
     await ask.ask("DELETE", f"/api/v1/tokens/{token}")
+    for method in ("POST", "GET", "DELETE"):
+        await ask.ask(method, "/api/v1/calendar-feed")
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})

@@ -171,7 +171,7 @@ def test_secrets_become_references() -> None:
         ("APP_PORT", "99999"),
         ("LEADER_LEASE_TTL", "-1"),
         ("MIN_WORKERS_PER_POOL", "1.5"),
-        ("SCHEDULER_STRATEGY", "LeastLabs"),
+        ("SCHEDULER_STRATEGY", "MostLabs"),
         ("WORKER_NOTIFICATION_WEBHOOKS", "hooks.example.com"),
         ("METRICS_CHANGE_THRESHOLD_PERCENT", "0"),
     ],
@@ -189,8 +189,20 @@ def test_what_does_nothing_here_is_said() -> None:
 
 
 def test_a_word_that_means_something_else_here_is_said_at_start() -> None:
-    """BestFit spreads upstream and packs here."""
+    """Earlier versions packed for BestFit, which spreads as upstream's does now."""
     found = aliases.read({"SCHEDULER_STRATEGY": "BestFit"})
     assert [variable for variable, _ in found.differing] == ["SCHEDULER_STRATEGY"]
-    assert "fullest worker" in found.differing[0][1]
+    assert "earlier versions packed for BestFit too" in found.differing[0][1]
     assert aliases.read({}).differing == ()
+    assert aliases.read({"SCHEDULER_STRATEGY": "Packed"}).differing == ()
+
+
+@pytest.mark.parametrize(
+    ("word", "strategy"),
+    [("BestFit", "BEST_FIT"), ("LeastUtilized", "LEAST_UTILIZED"), ("LeastLabs", "LEAST_LABS"),
+     ("RoundRobin", "ROUND_ROBIN"), ("Random", "RANDOM"), ("round_robin", "ROUND_ROBIN")],
+)  # fmt: skip
+def test_each_word_of_upstream_is_the_strategy_of_that_name(word: str, strategy: str) -> None:
+    """SCHEDULER_STRATEGY sets the strategy of pools that name none."""
+    found = aliases.read({"SCHEDULER_STRATEGY": word, "REQUIRE_LICENSED_FOR_CML": "true"})
+    assert found.layer["scheduling"] == {"strategy": strategy, "requireLicence": True}

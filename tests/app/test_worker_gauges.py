@@ -12,7 +12,7 @@ from labfleet.resources import conditions
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.telemetry import ProviderPoint, Sample, SystemStats
-from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
+from labfleet.resources.worker import CmlStatus, Worker, WorkerPhase, WorkerStatus
 
 NOW = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 LIFE = timedelta(seconds=90)
@@ -34,7 +34,8 @@ class Kept:
         new = MachineStatus(host_check="initializing")
         return [
             Worker(metadata=Metadata(name="w1"),
-                   status=WorkerStatus(phase=WorkerPhase.READY, conditions=facts, machine=ec2)),
+                   status=WorkerStatus(phase=WorkerPhase.READY, conditions=facts, machine=ec2,
+                                       cml=CmlStatus(labs=0))),
             Worker(metadata=Metadata(name="w2"), status=WorkerStatus(machine=new)),
             Worker(metadata=Metadata(name="w3"),
                    status=WorkerStatus(phase=WorkerPhase.TERMINATED, conditions=facts, machine=ec2)),
@@ -62,7 +63,13 @@ def exposed(*, point_age: float = 400, sample_age: float | None = None) -> list[
     lines = metrics.text()[0].decode().splitlines()
     assert 'labfleet_worker_reserved{namespace="default",resource="labs",worker="w1"} 0.0' in lines
     assert not any("labfleet_worker_available" in line for line in lines if "{" in line)
-    other = ("labfleet_worker_reserved",)
+    ports = [line for line in lines if line.startswith("labfleet_worker_ports{")]
+    free = (
+        'labfleet_worker_ports{namespace="default",state="free",transport="tcp",worker="w1"} 6000.0'
+    )
+    assert free in ports
+    assert not any('worker="w2"' in line for line in ports)
+    other = ("labfleet_worker_reserved", "labfleet_worker_ports")
     return [
         line for line in lines if line.startswith("labfleet_worker") and not line.startswith(other)
     ]

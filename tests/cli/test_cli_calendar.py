@@ -83,3 +83,17 @@ def test_a_span_is_asked_in_instants(run, stub):
     assert done.json == answer(*EXAM)
     asked = stub.calls("GET")[-1].query
     assert (asked["pool"], asked["from"]) == ("exam", "2026-12-11T08:00:00.000Z")
+
+
+def test_several_pools_are_tables_of_their_own(run, stub):
+    """Each under its name, in 80 columns; as csv one table with a column for the pool."""
+    found = answer(*EXAM)
+    found["pools"].append({**found["pools"][0], "pool": "the-long-name-of-another-pool"})
+    stub.answers["GET /api/v1/calendar"] = (200, found)
+    lines = run("calendar", "--zone", "Europe/Warsaw").out.splitlines()
+    assert lines[0] == "exam (track ccnp)"
+    assert lines[5:7] == ["", "the-long-name-of-another-pool (track ccnp)"]
+    assert max(map(len, lines)) <= 80
+    table = run("calendar", "-o", "csv").out.splitlines()
+    assert table[0].startswith("POOL,FROM,TO,UTC,FREE")
+    assert len(table) == 7

@@ -29,6 +29,26 @@ def test_wait_ends_when_the_phase_is_there(run, stub):
     assert done.err.count("PENDING") == 1
 
 
+def test_wait_says_each_new_place_of_what_waits(run, stub):
+    """Place and range stand in the line; a range that only moves a little is not said again."""
+
+    def waits(place: int, words: str):
+        return step("PENDING", outlook={"position": place, "words": f"{place} of 3, {words}"})
+
+    stub.on_get = [
+        waits(2, "14:35-14:50Z (80 %)"),
+        waits(2, "14:36-14:51Z (80 %)"),
+        waits(1, "14:20-14:30Z (80 %)"),
+        step("READY"),
+    ]
+    done = run("wait", "session/s-1", "--for=phase=READY")
+    assert done.code == 0
+    assert [line for line in done.err.splitlines() if "PENDING" in line] == [
+        "session/s-1: PENDING, 2 of 3, 14:35-14:50Z (80 %)",
+        "session/s-1: PENDING, 1 of 3, 14:20-14:30Z (80 %)",
+    ]
+
+
 def test_wait_for_a_condition(run, stub):
     """A condition is met when its status is the one that is wanted."""
     drained = {"type": "Drained", "status": "True"}

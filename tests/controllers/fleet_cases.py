@@ -6,7 +6,11 @@ from typing import Any
 
 from world import Process, World
 
+from labfleet.decisions import port_numbers
 from labfleet.resources.worker import Worker
+
+HOME = port_numbers.home("default/ada", "default/two")
+"""The first number of ada's labs of the definition two, while it is free."""
 
 
 def big(cpu: int = 40) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The numbered cases are rows of facts/fleet-bugs.md."""
 from __future__ import annotations
 
 import pytest
-from fleet_cases import big, ready, touch
+from fleet_cases import HOME, big, ready, touch
 from virtual_time import play
 from world import ADMIN, later, world
 
@@ -25,7 +25,7 @@ def test_a_binding_takes_session_ports_and_ledger_in_one_commit() -> None:
             await w.until(w.told("s1", "worker='w1'"))
             rows = await w.store.ports("default/w1")
             assert {row.owner for row in rows} == {w.get_session().metadata.uid}
-            assert [row.number for row in rows] == [2000, 2001]
+            assert [row.number for row in rows] == [HOME, HOME + 1]
             [bound] = [
                 event
                 for event in await w.store.events_of(w.get_session().key)
@@ -158,16 +158,88 @@ def test_ports_seen_on_a_server_are_not_given_out() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            theirs = w.hosts.edit("w1", "serial:2000", "vnc:2002")
-            await w.until(lambda: w.get_worker().status.foreign_ports == ("tcp/2000", "tcp/2002"))
+            theirs = w.hosts.edit("w1", f"serial:{HOME}", f"vnc:{HOME + 2}")
+            named = (f"tcp/{HOME}", f"tcp/{HOME + 2}")
+            await w.until(lambda: w.get_worker().status.foreign_ports == named)
             await w.session()
             await w.until(w.in_phase("s1", "RUNNING"))
-            assert [port.number for port in w.get_session().status.ports] == [2001, 2003]
+            assert [port.number for port in w.get_session().status.ports] == [HOME + 1, HOME + 3]
             w.hosts.remove("w1", theirs.id)
             await w.until(lambda: w.get_worker().status.foreign_ports == ())
             await w.session("s2")
             await w.until(w.in_phase("s2", "RUNNING"))
-            assert [port.number for port in w.get_session("s2").status.ports] == [2000, 2002]
+            assert [port.number for port in w.get_session("s2").status.ports] == [HOME, HOME + 2]
+            w.check()
+
+    play(story)
+
+
+def test_a_number_that_a_stranger_took_too_stays_held_after_its_session() -> None:
+    """A session's own number in somebody else's lab is given to nobody until that lab is gone (T41)."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.session()
+            await w.until(w.in_phase("s1", "RUNNING"))
+            theirs = w.hosts.edit("w1", f"serial:{HOME}", "serial:5041")
+            named = (f"tcp/{HOME}", "tcp/5041")
+            await w.until(lambda: w.get_worker().status.foreign_ports == named)
+            since = [each.since for each in w.get_worker().status.held_ports]
+            await verbs.cancel(w.services, ADMIN, "s1", "default")
+            await w.until(w.in_phase("s1", "CANCELLED"))
+            await w.session("s2")
+            await w.until(w.in_phase("s2", "RUNNING"))
+            assert HOME not in [port.number for port in w.get_session("s2").status.ports]
+            held = w.get_worker().status.held_ports
+            assert [(each.first, each.lab) for each in held] == [
+                (HOME, theirs.id),
+                (5041, theirs.id),
+            ]
+            assert [each.since for each in held] == since
+            w.hosts.remove("w1", theirs.id)
+            await w.until(lambda: w.get_worker().status.held_ports == ())
+            w.check()
+
+    play(story)
+
+
+def test_ports_of_labs_that_were_there_are_known_before_a_worker_takes_sessions() -> None:
+    """What somebody made while a worker was stopped is seen before the first lab is placed there."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            await w.desire("w1", "Stopped")
+            await w.until(w.in_phase("w1", "STOPPED"))
+            theirs = w.hosts.edit("w1", f"serial:{HOME}", f"serial:{HOME + 1}")
+            await w.session()
+            await w.desire("w1", "Ready")
+            await w.until(w.in_phase("s1", "RUNNING"))
+            mine = {port.number for port in w.get_session().status.ports}
+            assert not mine & {HOME, HOME + 1}
+            assert {each.lab for each in w.get_worker().status.held_ports} == {theirs.id}
+            w.check()
+
+    play(story)
+
+
+def test_a_person_finds_a_lab_at_the_same_ports_again() -> None:
+    """The next session of one person and definition has the numbers of the last, if they are free."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            given = {}
+            for name, ended in (("s1", True), ("s2", False), ("s3", True)):
+                await w.session(name)
+                await w.until(w.in_phase(name, "RUNNING"))
+                given[name] = [port.number for port in w.get_session(name).status.ports]
+                if ended:
+                    await verbs.cancel(w.services, ADMIN, name, "default")
+                    await w.until(w.in_phase(name, "CANCELLED"))
+            assert given["s1"] == given["s2"] == [HOME, HOME + 1]
+            assert given["s3"] == [HOME + 2, HOME + 3]
             w.check()
 
     play(story)

@@ -24,9 +24,10 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
-from labfleet.resources.session_conditions import WaitReason
+from labfleet.resources.session_conditions import SessionCondition, WaitReason
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker
+from labfleet.service.core import event_types
 from labfleet.service.core.service_context import Refused
 from labfleet.service.kinds import indices
 from labfleet.service.reads.explain import explain
@@ -294,6 +295,48 @@ def test_a_lowered_maximum_says_whose_promises_are_in_danger() -> None:
             assert "in danger" in str(told)
             await scaled(w, 2)
             await w.until(lambda: alerts(w) == [], hours=0.1)
+            w.check()
+
+    play(story)
+
+
+def facts(w: World) -> dict[str, str]:
+    """Return the sessions that have been in danger, and whether they are not any more."""
+    known = {
+        each.name: conditions.find(each.status.conditions, SessionCondition.PROMISE_KEPT)
+        for each in w.cache.all(Session)
+    }
+    return {name: fact.status for name, fact in known.items() if fact is not None}
+
+
+def test_owners_of_what_is_in_danger_are_told_and_a_wavering_maximum_is_not_told_each_time() -> (
+    None
+):
+    """Lowered and raised five times in a quarter of an hour: in danger once, out of it once."""
+
+    async def story() -> None:
+        async with world() as w:
+            await fleet(w, 2)
+            await booked(w, "abcd", minutes=11 * 60)
+            notices: list[tuple[str, str]] = []
+
+            def heard(old: Session | None, new: Session | None) -> None:
+                told = event_types.notices(old, new)
+                notices.extend((each.type, each.data["session"]["name"]) for _, each in told)
+
+            w.cache.on_change(Session, heard)
+            for _ in range(5):
+                await scaled(w, 1)
+                await w.let_pass(90)
+                await scaled(w, 2)
+                await w.let_pass(90)
+            await w.until(lambda: set(facts(w).values()) == {"True"}, hours=0.5)
+            assert facts(w) == {"c": "True", "d": "True"}
+            assert sorted(notices) == [
+                (kind, name)
+                for kind in ("notice.in_danger", "notice.promise_kept")
+                for name in ("c", "d")
+            ]
             w.check()
 
     play(story)

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from fleet_cases import HOME
 from msgspec.structs import replace
 from scripted_servers import ScriptedHost
 from virtual_time import play
 from world import World, world
 
-from labfleet.controllers.session import observer
+from labfleet.controllers.session import observer, port_watch
 from labfleet.decisions import demand
 from labfleet.decisions.lifecycle.session import budget as session_budget
 from labfleet.decisions.lifecycle.session import decide as lifecycle
@@ -116,9 +117,9 @@ async def f34(w: World) -> None:
 async def f40(w: World) -> None:
     """All nodes booted proves no port: one that does not answer is named, and then waited for."""
     await ready(w)
-    w.hosts.set(patty_first=2010)
+    w.hosts.set(patty_first=HOME + 2)
     await w.session()
-    await w.until(w.told("s1", "r1_serial (tcp 2000)"))
+    await w.until(w.told("s1", f"r1_serial (tcp {HOME})"))
     await w.let_pass(60)
     assert w.phase("s1") == "INSTANTIATING"
     w.hosts.set(patty_first=2000)
@@ -214,7 +215,7 @@ def off40(patch: Patch) -> None:
     async def unseen(_self: Any, _session: Any, _worker: Any, seen: Any) -> Any:
         return replace(seen, ports_open=True)
 
-    patch.setattr(observer.SessionObserver, "_probe", unseen)
+    patch.setattr(port_watch.PortWatch, "coming", unseen)
 
 
 Claim = Callable[[World], Awaitable[None]]

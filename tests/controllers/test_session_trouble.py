@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fleet_cases import HOME
 from virtual_time import play
 from world import ADMIN, MACHINE, TOPOLOGY, World, later, world
 
@@ -318,12 +319,12 @@ def test_a_lab_whose_ports_do_not_answer_is_not_ready() -> None:
     async def story() -> None:
         async with world() as w:
             await ready(w)
-            w.hosts.set(patty_first=2010)
+            w.hosts.set(patty_first=HOME + 2)
             await w.session()
             await w.until(w.told("s1", "do not answer yet"))
             await w.let_pass(60)
             assert w.phase("s1") == "INSTANTIATING"
-            assert "r1_serial (tcp 2000)" in w.get_session().status.message
+            assert f"r1_serial (tcp {HOME})" in w.get_session().status.message
             w.hosts.set(patty_first=2000)
             await w.until(w.in_phase("s1", "RUNNING"))
             assert w.get_session().status.ready_at is not None
@@ -441,7 +442,10 @@ def test_an_observation_on_demand_changes_no_phase() -> None:
             await w.until(lambda: w.get_session().status.observation_count == 1)
             assert w.phase("s1") == "RUNNING"
             assert w.get_session().status.observe_handled == w.get_session().spec.observe_requested
-            assert w.get_session().status.observed_ports == {"r1_serial": 2000, "r2_serial": 2001}
+            assert w.get_session().status.observed_ports == {
+                "r1_serial": HOME,
+                "r2_serial": HOME + 1,
+            }
             await w.until(w.ended)
             assert w.get_session().status.observation_count == 2
 
@@ -478,7 +482,8 @@ def test_the_lab_carries_title_marker_and_the_given_ports() -> None:
             session = w.get_session("x" * 60)
             assert topology.marker_of(lab.notes) == session.metadata.uid
             assert len(lab.title) <= 64
-            assert [node.tags for node in lab.nodes.values()] == [["serial:2000"], ["serial:2001"]]
+            tags = [node.tags for node in lab.nodes.values()]
+            assert tags == [[f"serial:{HOME}"], [f"serial:{HOME + 1}"]]
             assert [node.tags for node in topology.parse(TOPOLOGY).nodes] == [
                 ("serial:1",),
                 ("serial:2",),

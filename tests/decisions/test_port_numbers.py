@@ -143,6 +143,38 @@ def test_allocation_is_all_or_nothing(tcp, udp, held):
     assert all(2000 <= number <= 2020 for _, number in numbers)
 
 
+homes = st.integers(2000, 2020)
+
+
+@given(st.integers(0, 25), st.integers(0, 25), taken, homes)
+def test_where_numbers_begin_decides_nothing_but_which(tcp, udp, held, begin):
+    """From any home the same requests are granted or refused; the numbers of a free home are its own."""
+    wanted = requests(tcp, udp)
+    plain = port_numbers.allocate(wanted, taken=held, first=2000, last=2020)
+    found = port_numbers.allocate(wanted, taken=held, begin=begin, first=2000, last=2020)
+    if isinstance(plain, Shortage):
+        assert found == plain
+        return
+    assert not isinstance(found, Shortage)
+    mine = [(each.transport, each.number) for each in found]
+    assert len(set(mine)) == len(wanted)
+    assert not set(mine) & held
+    room = range(begin, min(begin + tcp, 2021))
+    if not any(("tcp", number) in held for number in room):
+        assert [each for each in mine if each[0] == "tcp"][: len(room)] == [
+            ("tcp", n) for n in room
+        ]
+
+
+def test_a_home_is_a_persons_and_a_definitions_own():
+    """The same on each worker and in each process, others elsewhere, always within the range."""
+    assert port_numbers.home("default/kim", "default/ccnp") == 7681
+    homes_ = {port_numbers.home(f"default/p{n}", "default/ccnp") for n in range(300)}
+    assert len(homes_) > 280
+    assert all(2000 <= each <= 7999 for each in homes_)
+    assert port_numbers.home("default/kim", "b", 10, 10) == 10
+
+
 def test_what_is_written_is_what_is_seen():
     """Tags written for an allocation are observed under the same names and numbers."""
     start = lab(PC=["serial:", "serial::1", "vnc:", "pat:1:22"], R2=["pat:udp:9:161"])

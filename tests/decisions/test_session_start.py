@@ -101,16 +101,44 @@ def test_a_lab_waits_for_its_turn_as_long_as_it_takes() -> None:
     assert stuck.status.phase is S.STOPPING
 
 
-def test_tags_that_the_import_lost_are_written_back_before_the_start() -> None:
-    """Only before the first start: later a changed tag is drift, and is reported."""
-    line = session("s")
+@pytest.mark.parametrize("state", ["DEFINED_ON_CORE", "STARTED", "STOPPED"])
+def test_tags_that_a_lab_lacks_are_written_again_within_a_bound(state: str) -> None:
+    """Three times while it comes up; then it goes on, and its condition names what is missing."""
+    line = session("s", state)
     lost = session_start.lost_tags(line, [Node("PC", ("web",)), Node("R1", ())])
     assert lost == {"PC": ("serial:5041",)}
-    step = decide(line, seen(line, tags_lost=("serial:5041 of PC",)), START)
-    assert step.action == "tag"
-    assert "serial:5041" in step.status.message
-    ran = session("s", "STOPPED")
-    assert decide(ran, seen(ran, tags_lost=("serial:5041 of PC",)), START).action == "start"
+    actions = []
+    for _ in range(5):
+        step = decide(line, seen(line, tags_lost=("serial:5041 of PC",), tags_added=()), START)
+        actions.append(step.action)
+        fact = conditions.find(step.status.conditions, "PortsTagged")
+        assert fact is not None
+        assert (fact.status, fact.reason) == ("False", "TagsMissing")
+        assert "serial:5041 of PC" in fact.message
+        line = msgspec.structs.replace(line, status=step.status)
+    after = None if state == "STARTED" else "start"
+    assert actions == ["tag", "tag", "tag", after, after]
+    step = decide(line, seen(line, tags_added=()), START)
+    assert conditions.is_true(step.status.conditions, "PortsTagged")
+
+
+def test_ports_that_somebody_added_are_told_and_left_alone() -> None:
+    """A further number is named with its node; nothing is written, and the lab starts."""
+    line = session("s")
+    nodes = [Node("PC", ("serial:5041", "serial:9", "web")), Node("R1", ("pat:udp:5041:53",))]
+    added = session_start.added_tags(line, nodes)
+    assert added == ("serial:9 of PC", "pat:udp:5041:53 of R1")
+    step = decide(line, seen(line, tags_added=added), START)
+    fact = conditions.find(step.status.conditions, "PortsTagged")
+    assert fact is not None
+    assert (fact.reason, step.action) == ("TagsAdded", "start")
+    assert "serial:9 of PC" in fact.message
+
+
+def test_tags_that_were_not_read_prove_nothing() -> None:
+    """Without a look at the nodes there is no word on their tags, good or bad."""
+    line = session("s")
+    assert conditions.find(decide(line, seen(line), START).status.conditions, "PortsTagged") is None
 
 
 def test_tags_that_are_there_in_another_spelling_are_not_lost() -> None:

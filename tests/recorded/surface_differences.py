@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from surface_of_slots import MEASURED, SLOTS
+from surface_of_sessions import SESSIONS
+from surface_of_slots import SLOTS
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
@@ -20,6 +21,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/components/schemas/ObservationBody/properties/observed_ports": "none told is not none",
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
+    | SESSIONS
     | {
         f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
         for record, names in (
@@ -73,7 +75,49 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "RunKind",
         )
     }
+    | {
+        f"/components/schemas/{place}": "a worker is chosen by its pool's strategy, which is told"
+        for place in (
+            "Decision/properties/latencyMs",
+            "Decision/properties/parts",
+            "Decision/properties/strategy",
+            "DefinitionSpec/properties/cmlVersionMax",
+            "DefinitionSpec/properties/cmlVersionMin",
+            "DefinitionSpec/properties/labType",
+            "LabType",
+            "PoolSpec/properties/strategy",
+            "Settings/properties/spec/default/scheduling",
+            "SettingsSpec/properties/scheduling",
+            "Strategy",
+        )
+    }
+    | {
+        f"/{place}": "what a session's lab uses is measured"
+        for place in (
+            "components/schemas/NodeObservation/properties/used",
+            "components/schemas/ResourceObservation/properties/measured",
+            "components/schemas/ResourceObservation/properties/used",
+            "components/schemas/Session/properties/status/default/measured",
+            "components/schemas/Session/properties/status/default/used",
+            "components/schemas/SessionStatus/properties/measured",
+            "components/schemas/SessionStatus/properties/used",
+            "components/schemas/Settings/properties/spec/default/observation",
+            "components/schemas/SettingsSpec/properties/observation",
+            "paths/~api~v1~fleet~sessions~usage",
+            "paths/~api~v1~sessions~{name}~series",
+        )
+    }
     | {"/paths/~api~v1~predictions": "how well predictions hold"}
+    | {
+        f"/components/schemas/{place}": "when a waiting session starts is worked out and told"
+        for place in (
+            "Expected",
+            *(f"Explanation/properties/{name}" for name in ("earlier", "expected", "headline")),
+            "Session/properties/status/default/outlook",
+            "SessionOutlook",
+            "SessionStatus/properties/outlook",
+        )
+    }
     | {
         f"/components/schemas/{place}": "a cluster is looked at: its nodes, its figures, safe mode"
         for place in (
@@ -258,70 +302,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "labs are judged by what workers of an image were seen to have",
     )
-    | dict.fromkeys(
-        (
-            "/components/schemas/Queue",
-            "/components/schemas/QueueList",
-            "/components/schemas/QueueOrder",
-            "/components/schemas/QueueSpec",
-            "/components/schemas/QueueStatus",
-            "/paths/~api~v1~queues",
-            "/paths/~api~v1~queues~{name}",
-            "/paths/~api~v1~queues~{name}~events",
-            "/paths/~api~v1~queues~{name}~explain",
-        ),
-        "requests for a cluster wait in queues",
-    )
-    | dict.fromkeys(
-        (
-            *(
-                f"/components/schemas/{name}"
-                for name in (
-                    "BookedSeat",
-                    "Group",
-                    "GroupList",
-                    "GroupSpec",
-                    "GroupStatus",
-                    "Seat",
-                    "SeatCounts",
-                    "SessionSeat",
-                    "Session/properties/status/default/seat",
-                    "SessionStatus/properties/seat",
-                )
-            ),
-            "/paths/~api~v1~sessions/get/parameters",
-            "/paths/~api~v1~groups",
-            "/paths/~api~v1~groups~{name}",
-            "/paths/~api~v1~groups~{name}~events",
-            "/paths/~api~v1~groups~{name}~explain",
-        ),
-        "seats of a class are booked together, by who answers for them",
-    )
-    | dict.fromkeys(
-        (
-            "/paths/~api~v1~sessions~{name}~retry",
-            "/components/schemas/RetryRequest",
-            "/components/schemas/SessionLink",
-            "/components/schemas/Explanation/properties/attempts",
-            *(
-                f"/components/schemas/{place}/{name}"
-                for place in ("Session/properties/status/default", "SessionStatus/properties")
-                for name in ("retryCount", "retryOf", "retriedAs")
-            ),
-        ),
-        "a failed session is tried again as a new one that links to it",
-    )
-    | dict.fromkeys(
-        (
-            "/components/schemas/Claim",
-            "/components/schemas/Pool/properties/status/default/endangered",
-            "/components/schemas/PoolStatus/properties/endangered",
-            "/components/schemas/Session/properties/status/default/claim",
-            "/components/schemas/SessionSpec/properties/whenFull",
-            "/components/schemas/SessionStatus/properties/claim",
-        ),
-        "a slot is promised when it is accepted, or waits for room",
-    )
     | {
         f"/components/schemas/{place}": "how early workers are made is measured"
         for place in (
@@ -396,19 +376,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         ),
         "console text is read when somebody asks for it",
     )
-    | dict.fromkeys(
-        (
-            "/components/schemas/DefinitionSpec/properties/labUser",
-            "/components/schemas/LabUser",
-            "/components/schemas/PortAccess",
-            "/components/schemas/Session/properties/status/default/access",
-            "/components/schemas/SessionAccess",
-            "/components/schemas/SessionStatus/properties/access",
-            "/components/schemas/Settings/properties/spec/default/access",
-            "/components/schemas/SettingsSpec/properties/access",
-        ),
-        "owners are told where their labs are, as far as a setting says",
-    )
     | {
         f"/components/schemas/{place}": "labs that are no session's are known and told"
         for place in (
@@ -447,6 +414,22 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         for name in ("cluster", "duration_seconds", "owner", "params")
     }
     | {
+        f"/{place}": "who may still hold a worker's ports is told"
+        for place in (
+            *(
+                f"components/schemas/{name}"
+                for name in ("HeldPorts", "PortCounts", "PortUse", "PortsReading", "TakenPort")
+            ),
+            *(
+                f"components/schemas/{record}/{name}"
+                for record in ("WorkerStatus/properties", "Worker/properties/status/default")
+                for name in ("heldPorts", "ports")
+            ),
+            "components/schemas/LabStatus/properties/tagsWritten",
+            "paths/~api~v1~workers~{name}~ports",
+        )
+    }
+    | {
         f"/{place}": "clusters and runs have series too, and a list of what they use now"
         for place in (
             "components/schemas/Series/properties/kind",
@@ -460,7 +443,6 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | SLOTS
-    | MEASURED
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

@@ -38,25 +38,3 @@ SLOTS = {
     )
 }
 """Place in the document -> why today's differs there."""
-MEASURED = {
-    f"/{place}": "what labs use is measured, beside what they were given"
-    for place in (
-        *(
-            f"components/schemas/{place}"
-            for place in (
-                "NodeObservation/properties/used",
-                "ResourceObservation/properties/measured",
-                "ResourceObservation/properties/used",
-                "Session/properties/status/default/measured",
-                "Session/properties/status/default/used",
-                "SessionStatus/properties/measured",
-                "SessionStatus/properties/used",
-                "Settings/properties/spec/default/observation",
-                "SettingsSpec/properties/observation",
-            )
-        ),
-        "paths/~api~v1~fleet~sessions~usage",
-        "paths/~api~v1~sessions~{name}~series",
-    )
-}
-"""The same of what labs use."""

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from labfleet.adapters.aws import launches
+from labfleet.controllers import placeable
 from labfleet.controllers.context import Context
 from labfleet.controllers.scheduler import Scheduler
 from labfleet.controllers.session.reconcile import SessionController
@@ -40,6 +41,7 @@ from labfleet.engine.controller import Again
 from labfleet.interfaces import store as stores
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.resources.held_ports import FIRST
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import FINALIZER_MACHINE, WorkerPhase
@@ -106,7 +108,11 @@ def come_too_early(patch: Patch) -> None:
 
 
 def free_ports_early(patch: Patch) -> None:
-    """Give a session's ports back when its teardown begins, not when its lab is gone."""
+    """Give a session's ports back when its teardown begins, not when its lab is gone.
+
+    All labs have one home, so that what is free too early is soon given to another.
+    """
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
@@ -302,7 +308,8 @@ def release_early(patch: Patch) -> None:
 
 
 def forget_ports_early(patch: Patch) -> None:
-    """Give a session's ports back while it runs, and forget that it had any."""
+    """Give a session's ports back while it runs, and forget that it had any; all have one home."""
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
     before = SessionController._record
 
     async def record(self: Any, session: Any, step: Any, effect: Any = None) -> Any:
@@ -317,6 +324,12 @@ def forget_ports_early(patch: Patch) -> None:
     patch.setattr(SessionController, "_record", record)
     # The worker's look would take the tags of such a lab for a stranger's and avoid them.
     patch.setattr(port_numbers, "claims", lambda nodes: set())
+
+
+def give_out_held_ports(patch: Patch) -> None:
+    """Give out numbers that labs are known to name unasked; all have one home, beside which they are."""
+    patch.setattr(port_numbers, "home", lambda *_: FIRST)
+    patch.setattr(placeable, "_foreign", lambda worker: set())
 
 
 def ask_for_a_tenth(patch: Patch) -> None:
@@ -427,6 +440,7 @@ BREAKS: dict[str, Break] = {
         first=7,
     ),
     "free_ports_early": Break("port", free_ports_early),
+    "give_out_held_ports": Break("port", give_out_held_ports, first=6),
     "forget_labs": Break("lab-finalizer", forget_labs),
     "write_without_fence": Break("fence", write_without_fence),
     "believe_in_the_end": Break("terminated", believe_in_the_end),

@@ -6,6 +6,7 @@ As in `product_breaks`, a break edits the product (never a world, never the chec
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from labfleet.controllers import promises
 from labfleet.decisions.claims.places import PoolClaims
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.seeds.run import Options
+from labfleet.service.kinds import session_outlook
 
 EXAM = Options(hours=4, workers=1, sessions=240, replicas=1)
 QUIET = replace(EXAM, harshness=faults.NONE)
@@ -42,8 +44,19 @@ def give_what_is_promised(patch: Patch) -> None:
     patch.setattr(promises.Promises, "_free", lambda *_: None)
 
 
+def tell_ranges_backwards(patch: Patch) -> None:
+    """Tell that what waits starts a day later than at the latest."""
+    before = session_outlook.minute
+
+    def minute(at: datetime, *, up: bool = False) -> datetime:
+        return before(at, up=up) + timedelta(days=0 if up else 1)
+
+    patch.setattr(session_outlook, "minute", minute)
+
+
 BREAKS: dict[str, Break] = {
     "promise_without_looking": Break("packed", promise_without_looking, EXAM),
     "promise_anew_each_time": Break("packed", promise_anew_each_time, replace(EXAM, workers=2)),
+    "tell_ranges_backwards": Break("starts", tell_ranges_backwards, EXAM),
     "give_what_is_promised": Break("kept", give_what_is_promised, QUIET, first=6),
 }

@@ -9,6 +9,7 @@ import pytest
 from labfleet.kernel import errors
 from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.plans import plan
+from labfleet.rehearsal.whatif import what_if
 from labfleet.resources import prices
 
 PLAN = """\
@@ -50,7 +51,20 @@ def test_a_plan_gives_a_case_for_each_variant(tmp_path: Path) -> None:
     assert sizes["half"]["capacity"]["memoryMib"] == 96 * 1024
 
 
+def test_a_plan_may_name_a_strategy(tmp_path: Path) -> None:
+    """A pool's holds for all variants but those that name another; the answer shows which."""
+    text = PLAN.replace("track: main, scaling", "track: main, strategy: LEAST_LABS, scaling")
+    text = text.replace("name: smaller machines,", "name: packed, strategy: PACKED,")
+    cases, _ = plan_command.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
+    shown = [what_if.settings(each.fleet)["main"]["strategy"] for each in cases]
+    assert shown == ["LEAST_LABS", "PACKED"]
+    plain, _ = plan_command.cases_of(plan.load(_written(tmp_path, PLAN)), tmp_path)
+    assert what_if.settings(plain[0].fleet)["main"]["strategy"] == "PACKED"
+
+
 BAD_PLANS = {
+    "no strategy": ("track: main, scaling", "track: main, strategy: FULLEST, scaling",
+                    "line 7: pools[0].strategy: "),
     "unknown key": ("maxWorkers: 3", "maxWorker: 3", "line 7: pools[0].scaling.maxWorker: unknown"),
     "no number": ("hours: 6", "hours: many", "line 2: hours: Expected `float`"),
     "beyond numbers": ("hours: 6", "hours: 1.0e999", "line 2: hours: too large"),

@@ -145,7 +145,7 @@ def test_a_sessions_phase_end_and_extension_are_told() -> None:
         return msgspec.structs.replace(base, status=msgspec.structs.replace(base.status, **status))
 
     ended = [each.type for each in changes(base, made(phase=SessionPhase.FAILED))]
-    assert ended == ["session.status.changed", "session.terminated"]
+    assert ended == ["session.status.changed", "session.terminated", "notice.failed"]
     later = changes(made(end=NOW), made(end=NOW + timedelta(hours=1)))
     assert [each.type for each in later] == ["session.timeslot.extended"]
 

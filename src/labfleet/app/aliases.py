@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from labfleet.kernel import errors
 from labfleet.resources import fleet_settings
+from labfleet.resources.strategy import Strategy
 
-Place = Literal[
-    "settings", "server", "Template", "Pool", "Cluster", "webhooks", "sdk", "fixed", "ignored"
-]
+Place = Literal["settings", "server", "Template", "Pool", "Cluster", "webhooks", "sdk", "ignored"]
 LEASE_LEAST = 15.0
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}")
 _URL = re.compile(r"https?://[^\s/]+(/\S*)?")
@@ -86,7 +85,7 @@ def read(env: Mapping[str, str]) -> Environment:
             made.server.setdefault(row.path, value)
         elif row.place == "webhooks":
             hooks = value
-        elif row.place != "fixed":
+        else:
             defaults = made.defaults.setdefault(row.place, {})
             _put(defaults, row.path.split("."), value)
             if row.path.startswith(_OF_AWS):
@@ -94,9 +93,14 @@ def read(env: Mapping[str, str]) -> Environment:
     differing = tuple(
         (row.variable, row.differs)
         for row in TABLE
-        if row.differs and env.get(row.variable, "").strip()
+        if _differs(row, env.get(row.variable, "").strip())
     )
     return replace(made, webhooks=hooks, differing=differing)
+
+
+def _differs(row: Alias, text: str) -> bool:
+    """Tell whether a value does something else here: what is the default here does not."""
+    return bool(row.differs and text) and row.read(text) != Strategy.PACKED
 
 
 def _ignored(env: Mapping[str, str]) -> Iterator[str]:
@@ -143,13 +147,14 @@ def _urls(text: str) -> tuple[str, ...]:
     return found
 
 
-def _only(word: str) -> Callable[[str], str]:
-    def read_(text: str) -> str:
-        if re.sub("[^a-z]", "", text.lower()) != word.lower():
-            raise ValueError(f"{text[:80]!r} is not built; the only one so far is {word}")
-        return text
-
-    return read_
+def _strategy(text: str) -> str:
+    """Return the strategy of upstream's word: BestFit, best_fit and BEST-FIT are one."""
+    found = {each.replace("_", ""): each for each in Strategy}
+    word = re.sub("[^A-Z]", "", text.upper())
+    if word not in found:
+        known = ", ".join(Strategy)
+        raise ValueError(f"{text[:80]!r} is no strategy; there are {known}")
+    return found[word]
 
 
 def _secret(variable: str) -> Callable[[str], dict[str, str]]:
@@ -260,13 +265,14 @@ TABLE: tuple[Alias, ...] = (
           "one Webhook for each", _urls, "made at start, for `worker.*`, when not there yet"),
     Alias("AWS_ACCESS_KEY_ID", "<key>", "sdk", note=_SDK),
     Alias("AWS_SECRET_ACCESS_KEY", "<secret>", "sdk", note=_SDK),
-    Alias("SCHEDULER_STRATEGY", "BestFit", "fixed", read=_only("BestFit"),
-          note="placement is best fit: the fullest worker that fits first, where upstream 001's "
-               "BestFit prefers the emptiest; any other word is refused at start",
-          differs="placement here takes the fullest worker that fits, so that empty ones can go; "
-                  "upstream 001's BestFit preferred the emptiest"),
-    _nothing("REQUIRE_LICENSED_FOR_CML", "true",
-             "whether a session needs a licensed worker follows from its definition"),
+    Alias("SCHEDULER_STRATEGY", "BestFit", "settings", "scheduling.strategy", _strategy,
+          "BestFit, LeastUtilized, LeastLabs, RoundRobin, Random as there, and Packed, which is what "
+          "holds when nothing is said; another word is refused at start, where upstream takes BestFit",
+          differs="sessions are placed by upstream 001's strategy of that name: all but Packed "
+                  "spread them, so pools shrink less than without it; earlier versions packed "
+                  "for BestFit too"),
+    _setting("REQUIRE_LICENSED_FOR_CML", "true", "scheduling.requireLicence",
+             "when it is not set, an unlicensed worker takes labs of up to five nodes"),
     _nothing("SCALE_UP_THRESHOLD_CPU", "0.75", _BY_LOAD),
     _nothing("SCALE_DOWN_THRESHOLD_CPU", "0.30", _BY_LOAD),
     _nothing("SCALE_DOWN_ENABLED", "false",

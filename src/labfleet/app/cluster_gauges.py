@@ -154,15 +154,28 @@ def add_coverage(metrics: Metrics, services: ServiceContext) -> None:
 
     def coverage() -> Iterable[Sample]:
         learner = services.learning.known
-        for each in () if learner is None else learner.achieved():
-            labels = (str(each.kind), each.resource.rpartition("_")[0], f"{each.stated:g}")
-            yield labels, each.share
+        learned = () if learner is None else learner.achieved()
+        for each in (*learned, *services.starts.achieved()):
+            name = each.resource.rpartition("_")[0] or each.resource
+            yield (str(each.kind), name, f"{each.stated:g}"), each.share
 
     metrics.gauge(
         "labfleet_prediction_coverage",
-        "Share of runs that stayed within the bound of this stated coverage; absent before any run.",
+        "Share of runs within the bound of this stated coverage, of sessions' starts within their range;"
+        " absent before any.",
         ("kind", "resource", "stated"),
         coverage,
+    )
+
+    def judged() -> Iterable[Sample]:
+        for each in services.starts.achieved():
+            yield (f"{each.stated:g}",), float(each.runs)
+
+    metrics.gauge(
+        "labfleet_start_ranges_judged",
+        "Start ranges of sessions that were judged by their start; of many, earlier ones count half.",
+        ("stated",),
+        judged,
     )
 
 

@@ -15,6 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+PLACED_IN = (0.0001, 0.0005, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
+AMONG = (0, 1, 10, 100, 1_000, 10_000, 100_000)
 Sample = tuple[tuple[str, ...], float]
 
 
@@ -34,6 +36,24 @@ class Metrics:
             "Machine seconds of one reconcile.",
             ("controller",),
             buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.placement_decisions = Counter(
+            "labfleet_placement_decisions",
+            "Decisions on waiting sessions by outcome, reason and the strategy that chose.",
+            ("outcome", "reason", "strategy"),
+            registry=self.registry,
+        )
+        self.placement_seconds = Histogram(
+            "labfleet_placement_seconds",
+            "Machine seconds of one decision on a waiting session.",
+            buckets=PLACED_IN,
+            registry=self.registry,
+        )
+        self.placement_candidates = Histogram(
+            "labfleet_placement_candidates",
+            "Workers that one decision on a waiting session was made among.",
+            buckets=AMONG,
             registry=self.registry,
         )
         self.role_restarts = Counter(

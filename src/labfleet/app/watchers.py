@@ -10,6 +10,7 @@ from labfleet.app.metrics import Metrics, Sample
 from labfleet.engine.cache import Cache
 from labfleet.engine.controller import Controller, Outcome
 from labfleet.engine.supervisor import State
+from labfleet.resources.decision import Decision
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key
 from labfleet.service.core.fleet_settings import SettingsReader
@@ -47,6 +48,15 @@ class Watcher:
             self._log.info("reconcile.retry", **said, error=str(error))
         else:
             self._log.warning("reconcile.trouble", **said, error=str(error))
+
+    def decided(self, decision: Decision) -> None:
+        """Count one decision of the scheduler: outcome, reason, candidates, how long it took."""
+        metrics = self._metrics
+        labels = (decision.outcome, decision.reason, str(decision.strategy))
+        metrics.placement_decisions.labels(*labels).inc()
+        if decision.latency_ms is not None:
+            metrics.placement_seconds.observe(decision.latency_ms / 1e3)
+            metrics.placement_candidates.observe(decision.evaluated)
 
     def role_changed(
         self, role: str, state: State, error: BaseException | None, wait: float

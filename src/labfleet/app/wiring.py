@@ -55,6 +55,7 @@ from labfleet.app.server_gauges import (
 from labfleet.app.settings import ROLES, Settings, surroundings
 from labfleet.app.system import SystemClock, SystemIds, SystemRng
 from labfleet.app.watchers import Watcher, add_gauges, add_pauses
+from labfleet.app.webhook_gauges import add_webhook_gauges
 from labfleet.app.worker_gauges import add_worker_gauges
 from labfleet.controllers import assembly
 from labfleet.controllers.context import Context
@@ -85,7 +86,7 @@ from labfleet.kernel.rng import Rng
 from labfleet.resources.cluster_access import MetricsKind
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, session_outlook
 from labfleet.stores.opening import open_store
 from labfleet.stores.runners import Threads
 
@@ -277,6 +278,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
+    add_webhook_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
     add_promises(metrics, services)
     add_freshness(metrics, services)
@@ -312,6 +314,7 @@ def _add_feeds(system: System) -> None:
     system.feeds.append(Role("history", past.run))
     add_history(metrics, past)
     system.feeds.append(Role("samples", _sample_exchange(outside, system.services).run))
+    system.feeds.append(Role("starts", session_outlook.kept(system.services).run))
 
 
 def _secrets_check(outside: Outside, cache: Cache) -> SecretsCheck | None:
@@ -392,7 +395,7 @@ def _led(system: System, role: str, context: Context) -> list[Role]:
     outside = system.outside
     maker = assembly.Assembly(
         outside.rng, system.services, outside.store, system.watcher,
-        meter=outside.meter, viewer=outside.viewer,
+        meter=outside.meter, viewer=outside.viewer, decided=system.watcher.decided,
     )  # fmt: skip
     if role == "scheduler":
         made = maker.scheduler(context)

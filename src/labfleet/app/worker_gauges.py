@@ -47,6 +47,7 @@ def add_worker_gauges(
     _add_alert_gauges(metrics, cache)
     _add_state_gauges(metrics, cache)
     _add_allocation_gauges(metrics, cache, clock)
+    _add_port_gauges(metrics, cache)
 
     def fresh(sample: telemetry.Sample) -> bool:
         return clock.now() - sample.at <= life()
@@ -294,6 +295,25 @@ def _add_allocation_gauges(metrics: Metrics, cache: Cache, clock: Clock) -> None
         "Percent of a worker's capacity that sessions were promised.",
         ("namespace", "worker", "resource"),
         shares,
+    )
+
+
+def _add_port_gauges(metrics: Metrics, cache: Cache) -> None:
+    """Add how the ports of living workers are used."""
+
+    def counts() -> Iterable[Sample]:
+        for each in cache.by(indices.WORKERS_LIVING, True):
+            use = worker_allocation.port_use(cache, each)
+            for transport, told in () if use is None else (("tcp", use.tcp), ("udp", use.udp)):
+                for state in ("used", "held", "free"):
+                    labels = (each.namespace, each.name, transport, state)
+                    yield labels, float(getattr(told, state))
+
+    metrics.gauge(
+        "labfleet_worker_ports",
+        "Ports of a worker by state: used by sessions, held by what may still be there, free.",
+        ("namespace", "worker", "transport", "state"),
+        counts,
     )
 
 

@@ -42,6 +42,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "top": ("labfleet.cli.commands.top", "top", "Show what workers, clusters or runs use."),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
+    "ports": (
+        "labfleet.cli.commands.ports",
+        "ports",
+        "Show which ports of workers are used, held and free.",
+    ),
     "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a worker."),
     "watch": ("labfleet.cli.commands.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (
@@ -83,6 +88,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Say that a session's person has come.",
     ),
     "move": ("labfleet.cli.commands.slots", "move", "Move a session's slot to another start."),
+    "calendar-file": (
+        "labfleet.cli.commands.calendar_files",
+        "calendar_file",
+        "Write sessions as a calendar file (ICS).",
+    ),
+    "calendar-feed": (
+        "labfleet.cli.commands.calendar_files",
+        "calendar_feed",
+        "Make, show or end the address of your calendar.",
+    ),
     "retry": (
         "labfleet.cli.commands.retrying",
         "retry",

@@ -25,7 +25,7 @@ from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.garbage import GarbageController
 from labfleet.controllers.pool import PoolController
 from labfleet.controllers.scheduler import KEY as SCHEDULER
-from labfleet.controllers.scheduler import Scheduler
+from labfleet.controllers.scheduler import Decided, Scheduler
 from labfleet.controllers.series import KEY as SERIES
 from labfleet.controllers.series import SeriesController
 from labfleet.controllers.session.lab_samples import LabSamples
@@ -84,7 +84,7 @@ class ControllerStore(
 class Assembly:
     """Builds one role's controllers.
 
-    `pace` is how many fleet seconds apart steady objects are reconciled (`pacing`); with None,
+    `decided` is told of each decision on a session. `pace` is how many fleet seconds apart steady objects are reconciled (`pacing`); with None,
     as in every server, the decisions set the interval. `meter` measures clusters, `viewer`
     sees their nodes and pods.
     """
@@ -96,11 +96,15 @@ class Assembly:
     pace: float | None = None
     meter: ClusterMeter = field(default_factory=NoMeter)
     viewer: ClusterViewer = field(default_factory=NoViewer)
+    decided: Decided | None = None
 
     def scheduler(self, context: Context) -> list[Controller]:
         """Return the controllers that place sessions, size pools and do upkeep."""
         scheduler = self._controller(
-            context, "scheduler", Scheduler(context, self.store).reconcile, 1
+            context,
+            "scheduler",
+            Scheduler(context, self.store, self.rng, self.decided).reconcile,
+            1,
         )
         pools = self._controller(context, "pool", PoolController(context, self.store).reconcile, 4)
         care = Upkeep(context, self.services, self.store).reconcile
@@ -196,14 +200,13 @@ class Assembly:
         if context.deliveries is None:
             return []
         cache = context.cache
-        deliver = WebhookController(context, context.deliveries, self.rng, self.store).reconcile
-        hooks = self._controller(context, "webhook", deliver, 8)
+        webhooks = WebhookController(context, context.deliveries, self.rng, self.store)
+        hooks = self._controller(context, "webhook", webhooks.reconcile, 8)
         hooks.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Webhook)])
 
         def changed(old: Resource | None, new: Resource | None) -> None:
-            del old, new
-            for hook in cache.all(Webhook):
-                hooks.queue.add(hook.key, after=GATHER_SECONDS, priority=EVENT)
+            for key in webhooks.woken(old, new):
+                hooks.queue.add(key, after=GATHER_SECONDS, priority=EVENT)
 
         for row in kinds.KINDS.values():
             cache.on_change(row.type, _on_asked(hooks.queue) if row.type is Webhook else changed)

@@ -13,16 +13,23 @@ from itertools import chain
 
 from labfleet.controllers import requests
 from labfleet.controllers.context import Context
-from labfleet.decisions import parking, placement, port_numbers
+from labfleet.controllers.preferences import Preferences, changed_workers
+from labfleet.decisions import parking, placement, port_holders, strategies
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.decisions.placement_index import PlacementIndex
 from labfleet.interfaces import store as stores
+from labfleet.kernel.rng import Rng
 from labfleet.resources import refs
 from labfleet.resources.amounts import Reservation
+from labfleet.resources.held_ports import FIRST, LAST
 from labfleet.resources.image import Image
 from labfleet.resources.meta import Key, Resource
+from labfleet.resources.pool import Pool
+from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.session import Session
+from labfleet.resources.strategy import Strategy
+from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.kinds import catalogues, indices
 
@@ -30,13 +37,17 @@ ONE_BY_ONE = 64
 """Marked workers whose ports are read one by one; of more, the ports of all are read at once."""
 YIELD_EVERY = 20
 Taken = set[tuple[str, int]]
+Preferred = tuple[Strategy, strategies.Rank, int]
 
 
 class PlaceableWorkers:
     """An index for each namespace, and beside it the ports, possible shapes and troubles."""
 
-    def __init__(self, context: Context, ports: stores.PortStore) -> None:
+    def __init__(self, context: Context, ports: stores.PortStore, rng: Rng | None = None) -> None:
         self._context = context
+        self._rng = rng
+        self._preferences = Preferences(context.cache)
+        self._scheduling = Scheduling()
         self._ports = ports
         self._fleets: dict[str, PlacementIndex] = {}
         self._shapes: dict[str, dict[Key, placement.WorkerShape]] = {}
@@ -48,23 +59,30 @@ class PlaceableWorkers:
         cache = context.cache
         cache.on_change(Worker, self._worker_changed)
         cache.on_change(Session, self._session_changed)
-        cache.on_change(Image, self._image_changed)
+        cache.on_change(Image, self._all_changed)
+        cache.on_change(Template, self._all_changed)
+        cache.on_change(Pool, self._pool_changed)
 
     def _worker_changed(self, old: Resource | None, new: Resource | None) -> None:
         changed = new or old
         if isinstance(changed, Worker) and (_lives(changed) or changed.key in self._known):
             self._marked.add(changed.key)
 
+    def _pool_changed(self, old: Resource | None, new: Resource | None) -> None:
+        self._marked.update(changed_workers(self._context.cache, old, new))
+
     def _session_changed(self, old: Resource | None, new: Resource | None) -> None:
+        self._preferences.session_changed(new)
         for each in (old, new):
             if isinstance(each, Session) and tuple(indices.SESSIONS_HERE.values(each)):
                 worker = refs.worker_of(each)
                 if worker is not None:
                     self._marked.add(worker.key)
 
-    def _image_changed(self, old: Resource | None, new: Resource | None) -> None:
-        del old, new
-        self._all = True
+    def _all_changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Have all workers read again: once what is said of images or prices has changed."""
+        if old is None or new is None or old.status != new.status or old.spec != new.spec:
+            self._all = True
 
     def mark(self, key: Key) -> None:
         """Have a worker read again before the next cycle: something was placed on it, or not."""
@@ -74,7 +92,8 @@ class PlaceableWorkers:
         """Return the index of a namespace's workers."""
         found = self._fleets.get(namespace)
         if found is None:
-            found = self._fleets[namespace] = PlacementIndex(self._context.clock.now())
+            now = self._context.clock.now()
+            found = self._fleets[namespace] = PlacementIndex(now, rng=self._rng)
         return found
 
     def shapes(self, namespace: str) -> Iterable[placement.WorkerShape]:
@@ -108,10 +127,13 @@ class PlaceableWorkers:
         A change that comes meanwhile marks its worker for the next time: each worker is as of the
         cache's revision at the call, or newer.
         """
-        if self._all:
+        scheduling = self._context.settings.now().scheduling
+        if self._all or scheduling != self._scheduling:
+            self._scheduling = scheduling
             living = self._context.cache.by(indices.WORKERS_LIVING, True)
             self._marked |= self._known | {each.key for each in living}
             self._all = False
+        await self._preferences.begin(scheduling)
         todo, self._marked = sorted(self._marked), set()
         try:
             held = await self._held(todo)
@@ -146,6 +168,7 @@ class PlaceableWorkers:
             self.fleet(key.namespace).drop(key.name)
             self.taken.pop(key, None)
         if worker is None or not _lives(worker):
+            self._preferences.forget(key)
             return
         self._known.add(key)
         shape = _shape(worker)
@@ -156,12 +179,20 @@ class PlaceableWorkers:
             self.taken[key] = taken
             here = cache.by(indices.SESSIONS_HERE, key.path)
             has = catalogues.of_worker(cache, worker)
-            made = _candidate(worker, requests.reserved(here), _free(taken), has)
+            made = _candidate(
+                worker, requests.reserved(here), _free(taken), has, self._preferred(worker)
+            )
             self.fleet(key.namespace).put(made)
             return
         cause = worker_phases.provider_trouble(worker)
         if cause:
             self._troubles[key] = (worker.spec.track, cause)
+
+    def _preferred(self, worker: Worker) -> Preferred:
+        """Return what a worker is preferred by."""
+        strategy, rank = self._preferences.standing(worker, self._scheduling)
+        placed = self._preferences.placed(worker) if strategy is Strategy.ROUND_ROBIN else 0
+        return strategy, rank, placed
 
 
 def _lives(worker: Worker) -> bool:
@@ -169,14 +200,18 @@ def _lives(worker: Worker) -> bool:
 
 
 def _foreign(worker: Worker) -> Taken:
-    """Return the ports seen on a worker that are no session's."""
+    """Return the ports that labs on a worker name unasked.
+
+    What an earlier release recorded names the numbers alone, until the next look.
+    """
     parts = [each.partition("/") for each in worker.status.foreign_ports]
-    return {(transport, int(number)) for transport, _, number in parts}
+    named = {(transport, int(number)) for transport, _, number in parts}
+    return named | port_holders.numbers(worker.status.held_ports)
 
 
 def _free(taken: Taken) -> int:
-    used = sum(transport == "tcp" for transport, _ in taken)
-    return port_numbers.LAST - port_numbers.FIRST + 1 - used
+    used = sum(transport == "tcp" and FIRST <= number <= LAST for transport, number in taken)
+    return LAST - FIRST + 1 - used
 
 
 def _shape(worker: Worker) -> placement.WorkerShape | None:
@@ -189,12 +224,18 @@ def _shape(worker: Worker) -> placement.WorkerShape | None:
         track=worker.spec.track,
         capacity=worker.status.capacity,
         product=worker.status.licence.product,
+        version=worker.status.cml.version or None,
     )
 
 
 def _candidate(
-    worker: Worker, held: tuple[Reservation, ...], free_ports: int, has: Names | None
+    worker: Worker,
+    held: tuple[Reservation, ...],
+    free_ports: int,
+    has: Names | None,
+    preferred: Preferred,
 ) -> placement.Candidate:
+    strategy, rank, placed = preferred
     licence, machine = worker.status.licence, worker.spec.machine
     return placement.Candidate(
         name=worker.name,
@@ -210,4 +251,8 @@ def _candidate(
         sessions=len(held),
         free_ports=free_ports,
         has=has,
+        version=worker.status.cml.version or None,
+        strategy=strategy,
+        rank=rank,
+        placed=placed,
     )

@@ -112,6 +112,7 @@ class PoolController:
         decision = await self._wake(pool, decision)
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._danger.move(pool, now)
+        await self._danger.mark(pool, now)
         await self._grow(pool, decision, _Seen(len(view.waiting), told, claims, now, paused))
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         return Done() if ended else Again(EVERY)

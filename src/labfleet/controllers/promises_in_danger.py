@@ -14,7 +14,14 @@ import msgspec
 
 from labfleet.controllers.context import Context
 from labfleet.decisions.claims.arrivals import arrivals, at_risk, waiting
-from labfleet.decisions.claims.danger import LATE, Endangered, all_of, asked_of, endangered
+from labfleet.decisions.claims.danger import (
+    LATE,
+    Endangered,
+    all_of,
+    asked_of,
+    endangered,
+    marked,
+)
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims, claim_of
 from labfleet.kernel import errors
 from labfleet.kernel.clock import in_utc, utc_text
@@ -31,6 +38,8 @@ NAMED = 5
 """How many sessions a message names."""
 MOVES = 20
 """How many claims one look moves."""
+MARKED = 50
+"""Of how many sessions one look records that they are in danger, or no more."""
 _MOVABLE = frozenset({PoolReason.PLACES_GONE, PoolReason.WORKERS_SMALLER})
 
 
@@ -138,6 +147,30 @@ class DangerLook:
                 if isinstance(problem, errors.Fenced):
                     raise
                 return  # Another writer was first; the next look sees what it wrote.
+
+    async def mark(self, pool: Pool, now: datetime) -> None:
+        """Record on the sessions themselves which are in danger, so that their owners are told."""
+        found = {each.key: (each, why) for each, why in self._found(pool, now)}
+        changed = list[Session]()
+        calm = [
+            (each, None)
+            for each in self._context.cache.by(indices.SESSIONS_ENDANGERED, pool.key.path)
+            if each.key not in found
+        ]
+        for session, why in (*calm, *found.values()):
+            facts = marked(session, why, now)
+            if facts is not None and len(changed) < MARKED:
+                status = msgspec.structs.replace(session.status, conditions=facts)
+                changed.append(msgspec.structs.replace(session, status=status))
+        if not changed:
+            return
+        told = f"{count(len(changed), 'promise')} of pool {pool.name} in danger, or no more"
+        try:
+            await self._context.write(*changed, actor=ACTOR, reason=told)
+        except errors.Conflict as problem:
+            if isinstance(problem, errors.Fenced):
+                raise
+            # Another writer was first; the next look sees what it wrote.
 
     def _late(
         self, pool: Pool, claims: PoolClaims | None, until: datetime, *, paused: bool

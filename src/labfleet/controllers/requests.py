@@ -96,7 +96,8 @@ class Requests:
         definition = self.context.cache.find(refs.definition_of(session))
         if definition is None:
             return None
-        return asked(session, definition, now)
+        licensed = self.context.settings.now().scheduling.require_licence
+        return asked(session, definition, now, licensed=licensed)
 
 
 def _due(sessions: Iterable[Session], leads: Leads, now: datetime) -> list[Session]:

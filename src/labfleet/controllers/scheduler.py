@@ -9,7 +9,7 @@ them meanwhile, the commit fails with a conflict and these sessions wait for the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -22,10 +22,12 @@ from labfleet.controllers.placeable import PlaceableWorkers
 from labfleet.controllers.promises import Choice, Promises
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import placement, port_numbers
+from labfleet.decisions.lifecycle.session.assignment import assigned, unassigned
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
+from labfleet.kernel.rng import Rng
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Claim, Reservation, Shortage
 from labfleet.resources.decision import Decision
@@ -33,6 +35,7 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
 from labfleet.resources.session import PortAllocation, Session, SessionPhase, SessionStatus
 from labfleet.resources.session_conditions import PhaseReason, WaitReason
+from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import catalogues
 from labfleet.service.kinds.pool_leads import Leads
@@ -43,6 +46,8 @@ CYCLE = 15.0
 CYCLE_LIMIT = 500
 HEAD = 400
 YIELD_EVERY = 10
+Decided = Callable[[Decision], None]
+"""Told of each decision, for the process's metrics."""
 
 
 @dataclass(slots=True)
@@ -59,9 +64,17 @@ class _Board:
 class Scheduler:
     """Places PENDING sessions; runs under one key, so never twice at once."""
 
-    def __init__(self, context: Context, ports: stores.PortStore) -> None:
+    def __init__(
+        self,
+        context: Context,
+        ports: stores.PortStore,
+        rng: Rng | None = None,
+        decided: Decided | None = None,
+    ) -> None:
         self.context = context
-        self._workers = PlaceableWorkers(context, ports)
+        self._rng = None if rng is None else rng.stream("placement")
+        self._decided = decided
+        self._workers = PlaceableWorkers(context, ports, self._rng)
         self._requests = Requests(context)
         self._next = 0
         self._no_room: set[tuple[object, ...]] = set()
@@ -144,7 +157,9 @@ class Scheduler:
         fleet = self._workers.fleet(session.namespace)
 
         def place(offered: Sequence[placement.Candidate]) -> Decision:
-            return placement.place(request, offered, now=board.now, revision=board.revision)
+            return placement.place(
+                request, offered, now=board.now, revision=board.revision, rng=self._rng
+            )
 
         own = board.promises.own(session, request, fleet)
         if own:
@@ -154,6 +169,36 @@ class Scheduler:
         best = await self._place(session, request, board)
         return board.promises.judge(session, request, best, fleet, place)
 
+    async def _timed_choice(
+        self, session: Session, request: placement.PlacementRequest, board: _Board
+    ) -> Choice:
+        """Return the choice, whose decision says how long it took."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        choice = await self._choose(session, request, board)
+        took = round((clock() - begun) * 1e3, 3)
+        return Choice(msgspec.structs.replace(choice.decision, latency_ms=took), choice.claim)
+
+    def _never(
+        self,
+        session: Session,
+        definition: Definition,
+        request: placement.PlacementRequest,
+        board: _Board,
+    ) -> Decision | None:
+        """Return the refusal of a session that no worker that can exist could host, else None."""
+        if definition.spec.lab_type not in OFFERED:
+            return Decision(
+                outcome="refused",
+                reason=str(PhaseReason.NO_TYPE),
+                message=not_offered(definition.spec.lab_type),
+                at=board.now,
+                revision=board.revision,
+                requested=request.amounts,
+            )
+        shapes = self._workers.shapes(session.namespace)
+        return placement.never_fits(request, shapes, now=board.now, revision=board.revision)
+
     async def _one(self, session: Session, board: _Board) -> int:
         """Decide on one session and write the decision; return the revision written or 0."""
         definition = self.context.cache.find(refs.definition_of(session))
@@ -162,11 +207,10 @@ class Scheduler:
             return await self._refuse(
                 session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
             )
-        shapes = self._workers.shapes(session.namespace)
-        never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
+        never = self._never(session, definition, request, board)
         if never is not None:
             return await self._end(session, never)
-        choice = await self._choose(session, request, board)
+        choice = await self._timed_choice(session, request, board)
         decision = choice.decision
         if decision.chosen is None:
             decision = self._without(definition, request, decision, board)
@@ -176,7 +220,9 @@ class Scheduler:
                 decision = msgspec.structs.replace(decision, message=told)
             return await self._wait(session, decision, board, choice.claim)
         taken = self._workers.taken[Ref(Worker, session.namespace, decision.chosen).key]
-        ports = port_numbers.allocate(definition.status.ports, taken=taken)
+        whose = f"{session.namespace}/{session.spec.owner}"
+        begin = port_numbers.home(whose, definition.key.path)
+        ports = port_numbers.allocate(definition.status.ports, taken=taken, begin=begin)
         if isinstance(ports, Shortage):
             short = _short_of_ports(decision, ports)
             return await self._wait(session, short, board, session.status.claim)
@@ -201,12 +247,12 @@ class Scheduler:
     async def _foresee(self, session: Session, board: _Board) -> int:
         """Check a later slot once: what can never fit is refused now, not when it begins."""
         request = self._requests.of(session, board.now)
-        if request is None:
+        definition = self.context.cache.find(refs.definition_of(session))
+        if definition is None or request is None:
             return await self._refuse(
                 session, board, PhaseReason.NO_DEFINITION, "its definition is gone"
             )
-        shapes = self._workers.shapes(session.namespace)
-        never = placement.never_fits(request, shapes, now=board.now, revision=board.revision)
+        never = self._never(session, definition, request, board)
         if never is not None:
             return await self._end(session, never)
         looked_for = Leads(self.context.cache).looked_for(session) or board.now
@@ -231,6 +277,7 @@ class Scheduler:
     ) -> None:
         """Take the place on the board; `_write` writes it."""
         decision = choice.decision
+        self._tell(decision)
         worker = decision.chosen or ""
         key = Ref(Worker, session.namespace, worker).key
         reservation = Reservation(
@@ -243,6 +290,7 @@ class Scheduler:
             worker=worker,
             reservation=reservation,
             claim=choice.claim,
+            conditions=assigned(session, worker, board.now),
             ports=ports,
             decision=decision,
             placements=session.status.placements + 1,
@@ -269,6 +317,10 @@ class Scheduler:
             board.promises.again()
         return written.revision
 
+    def _tell(self, decision: Decision) -> None:
+        if self._decided is not None:
+            self._decided(decision)
+
     async def _refuse(
         self, session: Session, board: _Board, reason: PhaseReason, message: str
     ) -> int:
@@ -286,12 +338,14 @@ class Scheduler:
 
     async def _end(self, session: Session, decision: Decision) -> int:
         """Refuse a session that can never fit, instead of queueing it for ever."""
+        self._tell(decision)
         status = msgspec.structs.replace(
             session.status,
             phase=SessionPhase.FAILED,
             phase_since=decision.at,
             ended_at=decision.at,
             decision=decision,
+            conditions=unassigned(session, decision),
             reason=decision.reason,
             message=decision.message,
         )
@@ -301,6 +355,7 @@ class Scheduler:
         self, session: Session, decision: Decision, board: _Board, claim: Claim | None
     ) -> int:
         """Record why it waits, only when the answer changed: each write makes an event."""
+        self._tell(decision)
         before = session.status.decision
         if before is not None and _same(before, decision) and claim == session.status.claim:
             return 0
@@ -308,6 +363,7 @@ class Scheduler:
             session.status,
             decision=decision,
             claim=claim,
+            conditions=unassigned(session, decision),
             reason=str(PhaseReason.WAITING),
             message=decision.message,
         )

@@ -8,28 +8,29 @@ told so. Events about webhooks are not delivered: each delivery would cause anot
 
 from __future__ import annotations
 
-import base64
 import fnmatch
-import hashlib
-import hmac
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 
+from labfleet.controllers import webhook_messages
 from labfleet.controllers.context import Context
+from labfleet.controllers.webhook_messages import DeliveryFailed, Message, WebhookSender
 from labfleet.decisions import deliveries
-from labfleet.decisions.deliveries import DeliveryFailure, DeliveryRound
+from labfleet.decisions.deliveries import DeliveryRound
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.outside import Deliveries
-from labfleet.kernel import clock, errors
+from labfleet.kernel import errors
 from labfleet.kernel.rng import Rng
-from labfleet.resources import conditions, kinds
+from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.webhook import Webhook, WebhookReason, WebhookStatus
-from labfleet.service.core import access, event_types, views
+from labfleet.service.core import event_types
 from labfleet.service.core.kind_table import Change
+from labfleet.service.kinds import indices
 
 ACTOR = "webhooks"
 PAGE, ROUND = 200, 50
@@ -37,30 +38,24 @@ PAGE, ROUND = 200, 50
 ROUND_SECONDS = 15.0
 """No delivery begins in an older round, so that a slow receiver does not block the others."""
 GIVE_UP = timedelta(hours=24)
-SOURCE = "/labfleet/"
 
 
 @dataclass(slots=True)
 class _Place:
     """A webhook's cursor in this process, ahead of the stored one.
 
-    `of` identifies the webhook and the term of leadership it is valid for: a new webhook of the
-    same name, and a new term (another process may have delivered), begin at the stored cursor.
+    `read`: the log was read from the stored cursor on. `of` identifies the webhook and the term of
+    leadership it is valid for: a new webhook of the same name, and a new term (another process may
+    have delivered), begin at the stored cursor.
     """
 
     cursor: stores.Cursor
+    read: bool = False
     of: tuple[str, int | None] = ("", None)
     done: int = 0
     delivered: int = 0
     dropped: int = 0
     status: int | None = None
-
-
-@dataclass(slots=True)
-class _Failed(Exception):
-    """One delivery did not work."""
-
-    failure: DeliveryFailure
 
 
 class WebhookController:
@@ -71,15 +66,36 @@ class WebhookController:
     ) -> None:
         self.context = context
         self._log = log
-        self._deliveries = deliveries
+        self._sender = WebhookSender(context, deliveries)
         self._rng = rng.stream("webhooks")
         self._places: dict[Key, _Place] = {}
+        self._by_owner = indices.filter_of(Webhook.__name__, "owner")
+        self._concerned: set[Key] = set()
+        """Webhooks of people whose objects changed since they were last read for."""
+        for row in kinds.KINDS.values():
+            if row.type is not Webhook and webhook_messages.is_persons(row.name):
+                context.cache.on_change(row.type, self._changed)
+
+    def woken(self, old: Resource | None, new: Resource | None) -> Iterator[Key]:
+        """Yield the webhooks that a change may be for; a person's sleeps through all that is others'."""
+        owners = {str(getattr(each.spec, "owner", "")) for each in (old, new) if each is not None}
+        for owner in sorted({"", *owners}):
+            for hook in self.context.cache.by(self._by_owner, owner):
+                yield hook.key
+
+    def _changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Hear from the cache that something of a person changed: before, or now."""
+        for each in (old, new):
+            owner = "" if each is None else each.spec.owner
+            for hook in self.context.cache.by(self._by_owner, owner) if owner else ():
+                self._concerned.add(hook.key)
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Deliver the events that the webhook of this key has not received yet."""
         hook = self.context.cache.get(Webhook, key.name, key.namespace)
         if hook is None or hook.deleting:
             self._places.pop(key, None)
+            self._concerned.discard(key)
             return Done()
         if not hook.spec.enabled:
             return Done()
@@ -89,6 +105,8 @@ class WebhookController:
         asked = hook.metadata.generation > hook.status.observed_generation
         if retry is not None and retry > now and not asked:
             return Again((retry - now).total_seconds())
+        if self._passed_by(hook, place):
+            return await self._record(hook, place, DeliveryRound(""))
         try:
             page = await self._log.events(place.cursor, limit=PAGE)
         except errors.TooOld:
@@ -96,9 +114,36 @@ class WebhookController:
             return await self._record(hook, place, DeliveryRound("", missed=True))
         try:
             more = await self._deliver(hook, place, page)
-        except _Failed as problem:
+        except DeliveryFailed as problem:
+            place.status = problem.failure.status
+            self._concerned.add(key)
             return await self._record(hook, place, DeliveryRound("", failure=problem.failure))
+        if more:
+            self._concerned.add(key)
         return await self._record(hook, place, DeliveryRound("", more=more))
+
+    def _passed_by(self, hook: Webhook, place: _Place) -> bool:
+        """Tell whether nothing of a person's changed since the last look, and move on past it.
+
+        So what others do costs a person's webhook no reading: the cache has told of each change up
+        to its own place in the log. What is concerned is read from where the webhook stands.
+        """
+        seen = self.context.cache.cursor
+        if (
+            not hook.spec.owner
+            or not place.read
+            or seen is None
+            or seen.epoch != place.cursor.epoch
+        ):
+            place.read = True
+            self._concerned.discard(hook.key)
+            return False
+        if hook.key in self._concerned:
+            self._concerned.discard(hook.key)
+            return False
+        if seen.revision > place.cursor.revision:
+            place.cursor, place.done = seen, 0
+        return True
 
     async def _place(self, hook: Webhook) -> _Place:
         fence = self.context.leadership.fence
@@ -120,7 +165,7 @@ class WebhookController:
         made = 0
         until = self.context.clock.monotonic() + ROUND_SECONDS
         for event in page.events:
-            for number, change in enumerate(await self._changes(event)):
+            for number, change in enumerate(await self._changes(hook, event)):
                 if number < place.done or not _wanted(hook, change.type):
                     continue
                 if made >= ROUND or (made and self.context.clock.monotonic() >= until):
@@ -133,17 +178,22 @@ class WebhookController:
         place.cursor = page.cursor
         return len(page.events) >= PAGE
 
-    async def _changes(self, event: stores.Event) -> tuple[Change, ...]:
-        """Return the named changes of an event, compared with the object's event before it."""
+    async def _changes(self, hook: Webhook, event: stores.Event) -> tuple[Change, ...]:
+        """Return the named changes of an event that a webhook may hear of.
+
+        The object is compared with its event before this one.
+        """
         if event.key.kind == Webhook.__name__ or event.key.kind not in kinds.KINDS:
             return ()
         try:
-            return await self._read(event)
+            return await self._read(hook, event)
         except ValueError:
             return ()  # another version has written it in a form that this one cannot read
 
-    async def _read(self, event: stores.Event) -> tuple[Change, ...]:
+    async def _read(self, hook: Webhook, event: stores.Event) -> tuple[Change, ...]:
         new = kinds.decode(event.key.kind, event.doc, event.revision)
+        if not webhook_messages.hears(hook, new):
+            return ()
         if event.type == "DELETED":
             return event_types.changes(new, None)
         old: Resource | None = None
@@ -162,43 +212,8 @@ class WebhookController:
             place.dropped += 1
             return
         identity = f"{place.cursor.epoch}.{event.revision}.{number}"
-        body = _cloud_event(self.context, identity, event, change)
-        headers = {
-            "content-type": "application/cloudevents+json",
-            "user-agent": "labfleet-webhooks",
-            **self._signature(hook, identity, body),
-        }
-        try:
-            answer = await self._deliveries.post(
-                hook.spec.url,
-                body,
-                headers,
-                seconds=float(hook.spec.timeout_seconds),
-                allow_private=hook.spec.allow_private,
-            )
-        except errors.LabfleetError as problem:
-            raise _Failed(_of_error(problem)) from None
-        place.status = status = answer.status
-        if not 200 <= status < 300:
-            told = f"the receiver answered {status}"
-            asked = answer.retry_after
-            wait = None if asked is None else asked * self.context.clock.rate
-            raise _Failed(DeliveryFailure(told, status, WebhookReason.REFUSED, wait))
+        place.status = await self._sender.send(hook, Message(identity, event, change))
         place.delivered += 1
-
-    def _signature(self, hook: Webhook, identity: str, body: bytes) -> dict[str, str]:
-        """Return the headers of the Standard Webhooks scheme; none without a secret."""
-        at = str(int(self.context.clock.now().timestamp()))
-        named = {"webhook-id": identity, "webhook-timestamp": at}
-        if hook.spec.secret is None:
-            return named
-        try:
-            secret = self.context.secrets.resolve(hook.spec.secret)
-        except errors.LabfleetError as problem:
-            raise _Failed(_of_error(problem)) from None
-        signed = f"{identity}.{at}.".encode() + body
-        digest = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
-        return {**named, "webhook-signature": f"v1,{base64.b64encode(digest).decode()}"}
 
     async def _record(self, hook: Webhook, place: _Place, done: DeliveryRound) -> Done | Again:
         """Write what the round means, if that is worth a write."""
@@ -232,10 +247,6 @@ class WebhookController:
         )
 
 
-def _of_error(problem: errors.LabfleetError) -> DeliveryFailure:
-    return DeliveryFailure(problem.message, None, conditions.of_error(problem))
-
-
 def _stored(hook: Webhook) -> int:
     try:
         return stores.Cursor.parse(hook.status.cursor).revision
@@ -256,35 +267,3 @@ def oldest_cursor(hooks: list[Webhook]) -> stores.Cursor | None:
 
 def _wanted(hook: Webhook, name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in hook.spec.types)
-
-
-def _cloud_event(context: Context, identity: str, event: stores.Event, change: Change) -> bytes:
-    """Return a CloudEvents 1.0 body in structured mode.
-
-    Webhooks are the operators', who see everything; what is worked out of an object when it is
-    read is of the moment of this delivery.
-    """
-    obj = kinds.decode(event.key.kind, event.doc, event.revision)
-    plural = kinds.KINDS[event.key.kind].plural
-    return msgspec.json.encode(
-        {
-            "specversion": "1.0",
-            "id": identity,
-            "source": SOURCE + context.installation,
-            "type": change.type,
-            "subject": f"{plural}/{event.key.label}",
-            # A name may be taken again; the uid says which of the objects that had it is meant.
-            "objectuid": event.uid,
-            "time": clock.format_instant(event.at),
-            "datacontenttype": "application/json",
-            "data": {
-                **change.data,
-                "cause": {
-                    "actor": event.actor,
-                    "reason": event.reason,
-                    "requestId": event.request_id,
-                },
-                "object": views.of(context, access.SYSTEM, obj),
-            },
-        }
-    )

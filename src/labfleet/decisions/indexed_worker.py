@@ -11,14 +11,16 @@ import bisect
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from labfleet.decisions import packed, placement
+from labfleet.decisions import packed, placement, strategies
 from labfleet.decisions.ledger import OVERDUE
+from labfleet.decisions.packed import PORTS, TOPS
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.decision import Verdict
+from labfleet.resources.strategy import Strategy
 
 Window = tuple[datetime | None, bool, int]
-Order = tuple[float, str, Verdict]
-Booking = tuple[datetime, datetime | None, int, Reservation]
+Order = tuple[strategies.Rank, strategies.Key, str, Verdict]
+Booking = tuple[datetime, datetime | None, int, Reservation, int]
 FIRST = datetime.min.replace(tzinfo=UTC)
 LAST = datetime.max.replace(tzinfo=UTC)
 _INSTANT = timedelta(microseconds=1)
@@ -28,9 +30,9 @@ class IndexedWorker:
     """A worker whose reservations come and go.
 
     number: Its place in the lists of an index.
-    order: Score and name, smallest first, and the verdict if it fits; a new tuple whenever the
-        score may have changed.
-    fill: The mean share of CPU and memory that is booked, as of a candidate.
+    order: Its pool's rank, key and name, smallest first, and the verdict if it fits; a new tuple
+        whenever the key may have changed.
+    fill, shares, last_end, placed, licensed, sessions: What a strategy looks at.
     free: What is free now, and until the first of `later`.
     whole: What is free from now on for ever, with the top bits set for comparing (`packed`). The
         same holds for every window that begins now and ends after `last`.
@@ -41,26 +43,29 @@ class IndexedWorker:
     """
 
     __slots__ = (
-        "_at", "_begun", "_bookings", "_candidate", "_real", "_rooms", "_score", "_stale",
-        "_sum", "closes_at", "fill", "free", "kind", "last", "later", "number", "order",
-        "sessions", "turn", "whole",
+        "_at", "_begun", "_bookings", "_candidate", "_ports", "_real", "_room", "_rooms", "_stale",
+        "_sum", "_weigh",
+        "closes_at", "fill", "free", "kind", "last", "last_end", "later", "licensed", "number",
+        "order", "placed", "sessions", "turn", "whole",
     )  # fmt: skip
 
-    def __init__(
-        self, candidate: placement.Candidate, number: int, score: placement.Score, now: datetime
-    ) -> None:
+    def __init__(self, candidate: placement.Candidate, number: int, now: datetime) -> None:
         self.number = number
         self.kind = 0
-        self._score = score
+        self._weigh = strategies.RULES[candidate.strategy].weigh
+        self.licensed, self.placed = candidate.licensed, candidate.placed
         self._candidate = candidate
         self._stale = False
         self.sessions = candidate.sessions
         self.closes_at = candidate.closes_at
-        self._real = 0 if candidate.real is None else packed.pack(candidate.real)
+        self._real: int = 0 if candidate.real is None else packed.pack(candidate.real)
+        self._room = self._real | TOPS
+        self._ports = packed.ports(candidate.free_ports)
         self._bookings: list[Booking] = [
-            (each.start, each.end, packed.pack(each.amounts), each)
+            (each.start, each.end, packed.pack(each.amounts), each, strategies.seconds(each.end))
             for each in candidate.reservations
         ]
+        self.last_end = candidate.last_end
         self._sum = sum(each[2] for each in self._bookings)
         self.fill = candidate.fill
         self._at: dict[tuple[datetime, bool], int] = {}
@@ -77,24 +82,39 @@ class IndexedWorker:
         """Return the worker as a scan sees it now."""
         if self._stale:
             held = tuple(each[3] for each in self._bookings)
-            self._candidate = replace(self._candidate, reservations=held, sessions=self.sessions)
+            self._candidate = replace(
+                self._candidate, reservations=held, sessions=self.sessions, placed=self.placed
+            )
             self._stale = False
         return self._candidate
 
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Return the booked shares of CPU, memory and storage."""
+        cpu, memory = self._sum & packed.FIELD, self._sum >> packed.BITS & packed.FIELD
+        storage = self._sum >> 2 * packed.BITS & packed.FIELD
+        return strategies.shares_of(cpu, memory, storage, self._candidate.real)
+
     def book(self, reservation: Reservation, now: datetime) -> None:
         """Take a reservation, and one session more."""
-        amounts = packed.pack(reservation.amounts)
-        self._bookings.append((reservation.start, reservation.end, amounts, reservation))
+        amounts, end = packed.pack(reservation.amounts), reservation.end
+        last = strategies.seconds(end)
+        self._bookings.append((reservation.start, end, amounts, reservation, last))
         self._sum += amounts
         self.sessions += 1
+        self.last_end = max(last, self.last_end)
+        if self._candidate.strategy is Strategy.ROUND_ROBIN:
+            self.placed = strategies.placed_again(self.placed, now)
         self._changed(reservation, amounts, now)
 
     def release(self, reservation: Reservation, now: datetime) -> None:
         """Give back a reservation that is held, and one session."""
         place = self._place(reservation)
-        amounts = self._bookings.pop(place)[2]
+        _, _, amounts, _, last = self._bookings.pop(place)
         self._sum -= amounts
         self.sessions -= 1
+        if last == self.last_end:
+            self.last_end = max([each[4] for each in self._bookings], default=0)
         self._changed(reservation, -amounts, now)
 
     def _place(self, reservation: Reservation) -> int:
@@ -135,18 +155,25 @@ class IndexedWorker:
         real = self._candidate.real
         if real is not None:
             cpu, memory = self._sum & packed.FIELD, self._sum >> packed.BITS & packed.FIELD
-            self.fill = placement.fill_of(cpu, memory, real)
+            self.fill = strategies.fill_of(cpu, memory, real)
         self.free = self._free(self._begun)
-        self.whole = self.free | packed.TOPS
+        self.whole = self.free | TOPS
         self.last = FIRST if self.closes_at is None else LAST
         if self.later:
             self.last = max(self.last, self.later[-1])
-            self.whole = self.room(None, None, now) | packed.TOPS
-        value, name = -self._score(self), self._candidate.name
-        self.order: Order = (value, name, placement.fitting(value, name))
+            self.whole = self.room(None, None, now) | TOPS
+        candidate = self._candidate
+        key, score = self._weigh(self)
+        name = candidate.name
+        self.order: Order = (candidate.rank, key, name, placement.fitting(score, name))
 
     def _free(self, held: int) -> int:
-        return packed.with_ports(packed.less(self._real, held), self._candidate.free_ports)
+        """Return what is left, with no more ports than are free: `less` and `with_ports` in one."""
+        left: int = self._room - held
+        free = left ^ TOPS if left & TOPS == TOPS else packed.less(self._real, held)
+        if free & PORTS > self._ports:
+            return free & ~PORTS | self._ports
+        return free
 
     def room(self, start: datetime | None, end: datetime | None, now: datetime) -> int:
         """Return what is free throughout a window that begins at `start`, None for now.
@@ -173,7 +200,7 @@ class IndexedWorker:
         held = self._at.get((at, overdue))
         if held is None:
             held = 0
-            for start, end, amounts, _ in self._bookings:
+            for start, end, amounts, *_ in self._bookings:
                 if start <= at and (end is None or end > at or (overdue and start <= now)):
                     held += amounts
             self._at[at, overdue] = held

@@ -15,9 +15,11 @@ from labfleet.resources.amounts import DIMENSIONS, Amounts, vector
 BITS = 64
 LIMIT = 2**50
 TOPS = sum(1 << (BITS * place + BITS - 1) for place in range(len(DIMENSIONS)))
-FIELD = 2 ** (BITS - 1) - 1
+FIELD: int = 2 ** (BITS - 1) - 1
 _ALL = TOPS - (TOPS >> (BITS - 1))
 _PORTS = BITS * DIMENSIONS.index("ports")
+PORTS: int = FIELD << _PORTS
+"""All bits of the ports' field."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -27,11 +29,6 @@ def pack(amounts: Amounts) -> int:
     for place, number in enumerate(vector(amounts)):
         packed |= min(number, LIMIT) << (BITS * place)
     return packed
-
-
-def short(wanted: int, free: int) -> int:
-    """Return the top bits of the fields in which more is wanted than is free; 0 when it fits."""
-    return ~((free | TOPS) - wanted) & TOPS
 
 
 def top(dimension: str) -> int:
@@ -55,9 +52,6 @@ def most(one: int, other: int) -> int:
     return (one & mine) | (other & ~mine)
 
 
-def with_ports(free: int, ports: int | None) -> int:
-    """Return what is free with no more ports than this; None means that no such limit is known."""
-    if ports is None or (free >> _PORTS) & FIELD <= ports:
-        return free
-    others: int = free & ~(FIELD << _PORTS)
-    return others | (ports << _PORTS)
+def ports(count: int | None) -> int:
+    """Return a number of ports in its field; None, which is no limit, as all bits of the field."""
+    return PORTS if count is None else count << _PORTS

@@ -1,8 +1,8 @@
 """Which worker gets a session, or why it waits, or why it can never run.
 
-Pure and total: the same candidates in any order give the same answer. Filters and score are
-those of facts/upstream.md#templates-and-placement with its defects fixed (real track match,
-licence node limits, real port check, stable ties). The score function is an argument.
+Pure and total: the same candidates in any order give the same answer. The filters are those of
+facts/upstream.md#templates-and-placement with its defects fixed (real track match, licence node
+limits, real port check, stable ties); what is preferred among those that fit is `strategies`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import heapq
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
 
-from labfleet.decisions import ledger, wording
-from labfleet.resources.amounts import Amounts, Reservation, Shortage, vector
+from labfleet.decisions import cml_versions, ledger, strategies, wording
+from labfleet.decisions.candidates import Candidate, PlacementRequest, WorkerShape, with_nodes
+from labfleet.kernel.rng import Rng
+from labfleet.resources.amounts import Amounts, Shortage, vector
 from labfleet.resources.decision import CANDIDATES, Decision, Verdict
 from labfleet.resources.machine import Machine
 from labfleet.resources.session_conditions import WaitReason
 
-UNLICENSED_NODES = 5
-"""Running nodes that CML allows without a licence (facts/cml.md#licensing)."""
-
+__all__ = ["Candidate", "PlacementRequest", "WorkerShape"]
 SHORT = {
     "cpu_milli": "InsufficientCpu",
     "memory_mib": "InsufficientMemory",
@@ -42,117 +40,10 @@ _SERVES = {
 _STAGE = {
     "NotReady": 1, "Cordoned": 2, "Draining": 2, "OverCommitted": 2, "Unreachable": 2, "Impaired": 2, "ScheduledEvent": 2, "NotAdopted": 2,
     "ControllerDown": 2, "KvmMissing": 2, "NoComputeReady": 2, "NoCompute": 2, "Overloaded": 2,
-    "MissingDefinitions": 2, "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
+    "MissingDefinitions": 2, "DuplicateIdentity": 2, "MaintenanceMode": 2, "DiskAlmostFull": 2, "TrackMismatch": 0, "VersionMismatch": 2, "VersionUnknown": 2, "LicenceMismatch": 3, "UnlicensedNodeLimit": 4, "CapacityUnknown": 4,
 }  # fmt: skip
 _FITTED = 6
 _FITS: tuple[tuple[str, ...], tuple[Shortage, ...]] = ((), ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementRequest:
-    """What is to be placed, for [start, end); `end` None means until it is ended.
-
-    `track` None accepts any track, `licence_affinity` empty any licence. `needs` are the node and
-    image definitions that the lab names (`catalogues`).
-    """
-
-    amounts: Amounts
-    start: datetime
-    end: datetime | None = None
-    track: str | None = None
-    licence_affinity: tuple[str, ...] = ()
-    needs: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One worker as the snapshot shows it.
-
-    `capacity` None means not seen yet. `free_ports` counts the ports of the range held neither
-    by our sessions nor by the quarantine now; None when that was not read.
-    `closed` is the word for what keeps sessions away (`lifecycle.worker.phases.closure`); at
-    `closes_at` the provider takes the machine away, so no placement may last beyond it. `has` are
-    the definitions that servers of its image have, None when none was seen: then it may have all.
-    Computed: `booked` is the sum of all reservations, `real` the capacity with the node limit
-    of the licence state, `room` what `real` has beyond `booked`, `fill` the mean share of CPU and
-    memory that is booked.
-    """
-
-    name: str
-    track: str = "default"
-    pool: str | None = None
-    closed: str | None = None
-    closes_at: datetime | None = None
-    licensed: bool = False
-    product: str | None = None
-    unlicensed_nodes: int = UNLICENSED_NODES
-    capacity: Amounts | None = None
-    reservations: tuple[Reservation, ...] = ()
-    free_ports: int | None = None
-    sessions: int = 0
-    has: frozenset[str] | None = None
-    booked: Amounts = field(init=False)
-    real: Amounts | None = field(init=False)
-    room: tuple[int, ...] = field(init=False)
-    fill: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Computed once, since many requests are checked against a candidate.
-        booked = ledger.total(self.reservations)
-        real = self.capacity
-        if real is not None and not self.licensed:
-            real = _with_nodes(real, self.unlicensed_nodes)
-        room = () if real is None else vector(ledger.less(real, booked))
-        object.__setattr__(self, "booked", booked)
-        object.__setattr__(self, "real", real)
-        object.__setattr__(self, "room", room)
-        object.__setattr__(self, "fill", _fill(booked, real))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerShape:
-    """A worker that could be created: an empty, licensed one of a pool's template.
-
-    `has` as a candidate's.
-    """
-
-    name: str
-    track: str
-    capacity: Amounts
-    product: str | None = None
-    has: frozenset[str] | None = None
-
-
-class Load(Protocol):
-    """What a score looks at."""
-
-    @property
-    def fill(self) -> float: ...
-
-    @property
-    def sessions(self) -> int: ...
-
-
-Score = Callable[[Load], float]
-
-
-def bin_packing(candidate: Load) -> float:
-    """Return how full the worker is: full ones are preferred, so that empty ones can be removed.
-
-    mean(allocated / total) of CPU and memory + min(0.05, 0.01 x sessions)
-    (facts/upstream.md#templates-and-placement).
-    """
-    return candidate.fill + min(0.05, 0.01 * candidate.sessions)
-
-
-def _fill(booked: Amounts, real: Amounts | None) -> float:
-    return 0.0 if real is None else fill_of(booked.cpu_milli, booked.memory_mib, real)
-
-
-def fill_of(cpu_milli: int, memory_mib: int, real: Amounts) -> float:
-    """Return the mean share of CPU and memory that is booked."""
-    cpu = cpu_milli / max(1, real.cpu_milli)
-    return (cpu + memory_mib / max(1, real.memory_mib)) / 2
 
 
 def place(
@@ -161,15 +52,17 @@ def place(
     *,
     now: datetime,
     revision: int = 0,
-    score: Score = bin_packing,
+    rng: Rng | None = None,
 ) -> Decision:
-    """Return the worker with the highest score that fits, or why the request waits.
+    """Return the worker that is preferred among those that fit, or why the request waits.
 
     Fits means: in every dimension, the reservations of the whole window plus the request
-    never exceed the capacity. Of equal scores the first name wins. Call `never_fits` first:
-    this function answers `waiting` also for a request that can never fit.
+    never exceed the capacity. What is preferred: first the pool, then the worker by the pool's
+    strategy (`strategies`). RANDOM draws from `rng`; without one it takes the first name, for
+    callers that ask only whether there is a place. Call `never_fits` first: this function answers
+    `waiting` also for a request that can never fit.
     """
-    scan = Scan(request, now, score)
+    scan = Scan(request, now, rng)
     scan.look(candidates)
     return scan.decision(revision)
 
@@ -180,15 +73,13 @@ class Scan:
     The answer is that of one look at all of them, in whatever order they come.
     """
 
-    def __init__(
-        self, request: PlacementRequest, now: datetime, score: Score = bin_packing
-    ) -> None:
+    def __init__(self, request: PlacementRequest, now: datetime, rng: Rng | None = None) -> None:
         self._request = request
         self._now = now
-        self._score = score
+        self._rng = rng
         self._wanted = vector(request.amounts)
         self._seen: list[Candidate] = []
-        self._fitting: list[tuple[float, str]] = []
+        self._fitting: list[Candidate] = []
         self._missing: list[tuple[int, float, str, Verdict]] = []
         self._counts: Counter[str] = Counter()
 
@@ -201,32 +92,70 @@ class Scan:
                 self._counts[reasons[0]] += 1
                 self._missing.append(_miss(candidate.name, reasons, shortages))
             else:
-                self._fitting.append((-self._score(candidate), candidate.name))
+                self._fitting.append(candidate)
 
     def decision(self, revision: int) -> Decision:
         """Return the decision on all that was looked at."""
-        best = heapq.nsmallest(CANDIDATES, self._fitting)
+        best = self._best()
         near = heapq.nsmallest(CANDIDATES - len(best), self._missing, key=_nearness)
-        verdicts = tuple(fitting(value, name) for value, name in best)
-        chosen = best[0][1] if best else None
+        chosen = best[0][3] if best else None
         reason = "Fits" if chosen else str(_why(self._request, self._seen, self._counts))
         return Decision(
             outcome="assigned" if chosen else "waiting",
             reason=reason,
-            message=_message(self._request, chosen, reason, near),
+            message=_message(self._request, chosen.name if chosen else None, reason, near),
             at=self._now,
             revision=revision,
             requested=self._request.amounts,
-            chosen=chosen,
-            candidates=verdicts + tuple(each[3] for each in near),
+            chosen=chosen.name if chosen else None,
+            candidates=(
+                *(fitting(score, each.name) for *_, each, score in best),
+                *(each[3] for each in near),
+            ),
             evaluated=len(self._seen),
             rejected_by_reason=dict(sorted(self._counts.items())),
+            strategy=chosen.strategy if chosen else "",
+            parts={} if chosen is None else parts_of(chosen, self._now),
         )
 
+    def _best(self) -> list[Weighed]:
+        """Return the best that fit, in order; random keys are drawn in the order of names."""
+        found = []
+        for each in self._fitting:
+            key, score = strategies.RULES[each.strategy].weigh(each)
+            found.append((each.rank, key, each.name, each, score))
+        best = heapq.nsmallest(CANDIDATES, found, key=_order)
+        if self._rng is None or not any(each[3].strategy in DRAWN for each in best):
+            return best
+        found.sort(key=lambda each: each[2])
+        return heapq.nsmallest(CANDIDATES, [_drawn(each, self._rng) for each in found], key=_order)
 
-def fitting(value: float, name: str) -> Verdict:
-    """Return the verdict on a worker that fits; `value` is its score, negative."""
-    return Verdict(name=name, fits=True, score=round(-value, 6))
+
+DRAWN = frozenset(name for name, rule in strategies.RULES.items() if rule.drawn)
+"""Strategies whose choice is drawn anew each time."""
+Weighed = tuple[strategies.Rank, strategies.Key, str, Candidate, float]
+
+
+def _order(each: Weighed) -> tuple[strategies.Rank, strategies.Key, str]:
+    return each[:3]
+
+
+def _drawn(each: Weighed, rng: Rng) -> Weighed:
+    rank, _, name, candidate, _ = each
+    if candidate.strategy not in DRAWN:
+        return each
+    number = rng.random()
+    return rank, number, name, candidate, 1 - number
+
+
+def parts_of(candidate: Candidate, now: datetime) -> strategies.Parts:
+    """Return what a chosen candidate was preferred by."""
+    return strategies.parts_of(candidate, candidate.strategy, candidate.rank, now)
+
+
+def fitting(score: float, name: str) -> Verdict:
+    """Return the verdict on a worker that fits."""
+    return Verdict(name=name, fits=True, score=round(score, 6))
 
 
 def judge(
@@ -245,11 +174,9 @@ def unsuited(request: PlacementRequest, candidate: Candidate) -> str | None:
         return candidate.closed
     if request.track not in {None, candidate.track}:
         return "TrackMismatch"
-    if candidate.has is not None and not request.needs <= candidate.has:
-        return "MissingDefinitions"
-    product = candidate.product if candidate.licensed else None
-    if request.licence_affinity and not serves(product, request.licence_affinity):
-        return "LicenceMismatch"
+    word = _mismatch(request, candidate)
+    if word is not None:
+        return word
     if candidate.real is None:
         return "CapacityUnknown"
     if not candidate.licensed and request.amounts.nodes > candidate.real.nodes:
@@ -262,7 +189,8 @@ def never_fits(
 ) -> Decision | None:
     """Return the refusal of a request that fits no worker that can exist, else None.
 
-    `shapes` are empty workers: of the pools' templates, and of the existing workers. Without a
+    `shapes` are empty workers: of the pools' templates, and of the existing workers. Whether they
+    are licensed at all is not asked, since a licence may be registered later. Without a
     shape on the request's track the answer is None: a pool may be added, so the request waits.
     """
     missing: list[tuple[int, float, str, Verdict]] = []
@@ -298,14 +226,20 @@ def never_fits(
 
 def fits_empty(request: PlacementRequest, shape: WorkerShape) -> bool:
     """Tell whether a request fits an empty worker of this shape; the track is the caller's."""
-    allowed = serves(shape.product, request.licence_affinity)
+    allowed = licence_serves(request, shape.product, licensed=shape.product is not None)
     if shape.has is not None and not request.needs <= shape.has:
         return False
+    if request.versions is not None and shape.version is not None:
+        allowed = allowed and cml_versions.within(shape.version, request.versions)
     return allowed and not ledger.shortages(request.amounts, shape.capacity, Amounts())
 
 
 def shape(
-    name: str, track: str, machine: Machine, has: frozenset[str] | None = None
+    name: str,
+    track: str,
+    machine: Machine,
+    has: frozenset[str] | None = None,
+    version: str | None = None,
 ) -> WorkerShape:
     """Return the capacity of an empty worker of this machine once it is licensed.
 
@@ -318,9 +252,10 @@ def shape(
     return WorkerShape(
         name=name,
         track=track,
-        capacity=_with_nodes(machine.capacity, nodes),
+        capacity=with_nodes(machine.capacity, nodes),
         product=machine.licence.product if licensed else None,
         has=has,
+        version=version,
     )
 
 
@@ -345,11 +280,9 @@ def _judge(
     closed = _closed(request, candidate)
     if closed is not None:
         return (closed,), ()
-    if candidate.has is not None and not request.needs <= candidate.has:
-        return ("MissingDefinitions",), ()
-    product = candidate.product if candidate.licensed else None
-    if request.licence_affinity and not serves(product, request.licence_affinity):
-        return ("LicenceMismatch",), ()
+    word = _mismatch(request, candidate)
+    if word is not None:
+        return (word,), ()
     real = candidate.real
     if real is None:
         return ("CapacityUnknown",), ()
@@ -368,6 +301,26 @@ def _judge(
     return (_words(found), tuple(found)) if found else _FITS
 
 
+def _mismatch(request: PlacementRequest, candidate: Candidate) -> str | None:
+    """Return what of a worker's software and licence the request cannot take; None for nothing."""
+    if candidate.has is not None and not request.needs <= candidate.has:
+        return "MissingDefinitions"
+    if request.versions is not None and not cml_versions.within(
+        candidate.version, request.versions
+    ):
+        return "VersionUnknown" if candidate.version is None else "VersionMismatch"
+    if request.licence_affinity or request.licensed:
+        product = candidate.product if candidate.licensed else None
+        if not licence_serves(request, product, licensed=candidate.licensed):
+            return "LicenceMismatch"
+    return None
+
+
+def licence_serves(request: PlacementRequest, product: str | None, *, licensed: bool) -> bool:
+    """Tell whether a worker of this licence may run what is asked for."""
+    return (licensed or not request.licensed) and serves(product, request.licence_affinity)
+
+
 def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
     if candidate.closed is not None:
         return candidate.closed
@@ -377,18 +330,6 @@ def _closed(request: PlacementRequest, candidate: Candidate) -> str | None:
     if request.track not in {None, candidate.track}:
         return "TrackMismatch"
     return None
-
-
-def _with_nodes(capacity: Amounts, nodes: int) -> Amounts:
-    return Amounts(
-        cpu_milli=capacity.cpu_milli,
-        memory_mib=capacity.memory_mib,
-        storage_mib=capacity.storage_mib,
-        nodes=nodes,
-        labs=capacity.labs,
-        ports=capacity.ports,
-        network_kbps=capacity.network_kbps,
-    )
 
 
 def _words(shortages: Iterable[Shortage]) -> tuple[str, ...]:
@@ -427,6 +368,8 @@ def _why(
     if counts["MissingDefinitions"] == sum(_closed(request, each) is None for each in candidates):
         return WaitReason.MISSING_DEFINITIONS
     passed = sum(1 for each in candidates if _closed(request, each) is None)
+    if counts["VersionMismatch"] + counts["VersionUnknown"] == passed:
+        return WaitReason.NO_VERSION
     if sum(counts[word] for word in licence) == passed:
         return WaitReason.NOT_LICENSED
     return WaitReason.NO_CAPACITY
@@ -480,6 +423,8 @@ _SAYS = {
     "NotAdopted": "it is only observed until somebody adopts it",
     "ScheduledEvent": "the provider takes its machine before the session would end",
     "TrackMismatch": "it serves another track",
-    "LicenceMismatch": "its licence is of another class",
+    "VersionMismatch": "its CML is of a version that the definition does not allow",
+    "VersionUnknown": "the version of its CML is not known yet",
+    "LicenceMismatch": "it has no licence, or one of another class",
     "CapacityUnknown": "its capacity is not known yet",
 }

@@ -10,7 +10,8 @@ or all at one later instant, and end ever later. A worker on which nothing begin
 not taken away is judged alike for each of them; the others are judged again once an end has passed
 the next instant at which that may change. A window that fits no row gets a row of its own, which
 costs one scan. The scan itself is used when fewer workers fit than a decision shows, since it also
-names the nearest misses; its answer holds until a worker changes.
+names the nearest misses; its answer holds until a worker changes. It is used too where one of the
+best is of a pool with strategy RANDOM, which draws anew for each request.
 
 Pure: the caller puts candidates, books and asks, and may pause between the steps of a long answer.
 """
@@ -28,11 +29,12 @@ from operator import itemgetter
 
 import msgspec
 
-from labfleet.decisions import packed, placement
+from labfleet.decisions import cml_versions, packed, placement, strategies
 from labfleet.decisions.indexed_worker import FIRST, LAST, IndexedWorker, Order
 from labfleet.decisions.ledger import OVERDUE
 from labfleet.decisions.packed import TOPS
-from labfleet.decisions.placement import Candidate, PlacementRequest
+from labfleet.decisions.placement import DRAWN, Candidate, PlacementRequest
+from labfleet.kernel.rng import Rng
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.decision import CANDIDATES, Decision
 
@@ -44,9 +46,11 @@ LOOKED_AT = 50
 """Workers that the scan looks at between two pauses."""
 KINDS = 1_000
 """Kinds of workers that are told apart; with more the index begins again."""
-KEPT = 256
+KEPT = 64
 """Best workers that a row keeps in order; up to twice as many before the rest is cut off."""
-_BEST = (-math.inf, "", placement.fitting(0.0, ""))
+LOG_LIMIT = 10_000
+"""Changes that are kept for rows to read; with more, each row takes in what it has not read."""
+_BEST: Order = ((-1, -math.inf, ""), -math.inf, "", placement.fitting(0.0, ""))
 """An order before that of every worker."""
 
 _WORDS = {packed.top(name): word for name, word in placement.SHORT.items()}
@@ -55,7 +59,8 @@ _SHORT_OF_CPU = _WORDS[CPU]  # the first dimension, so no other one is named bef
 
 Steps = Generator[None, None, Decision]
 Group = tuple[
-    Amounts, str | None, tuple[str, ...], frozenset[str], datetime | None, bool, bool
+    Amounts, str | None, tuple[str, ...], frozenset[str], bool, cml_versions.Versions | None,
+    datetime | None, bool, bool,
 ]  # fmt: skip
 
 
@@ -82,7 +87,7 @@ class _Row:
     counts: How many do not fit, by reason.
     fitting: How many fit.
     best: Orders of the best that fit, sorted: all that are smaller than `beyond`, None for all.
-    dirty: Numbers of the workers to be judged again.
+    dirty: Numbers of the workers to be judged again, beside those in the index's log from `read` on.
     moving: Numbers of those whose verdict depends on the end; `until` is the last end for which
         all of these verdicts hold.
     unread: Whether no worker was judged yet.
@@ -95,6 +100,7 @@ class _Row:
     needs: str
     seen: list[Order | str | None]
     suits: _Suits
+    read: int = 0
     dirty: set[int] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     fitting: int = 0
@@ -135,19 +141,14 @@ class _Row:
 
 
 class PlacementIndex:
-    """Workers, and who of them takes a request."""
+    """Workers, and who of them takes a request; `rng` is what RANDOM draws from."""
 
-    def __init__(
-        self,
-        now: datetime,
-        *,
-        score: placement.Score = placement.bin_packing,
-        rows: int = ROWS,
-    ) -> None:
-        self._score = score
+    def __init__(self, now: datetime, *, rows: int = ROWS, rng: Rng | None = None) -> None:
         self._limit = rows
+        self._rng = rng
+        self._drawn: set[str] = set()
         self._workers: list[IndexedWorker] = []
-        self._gone = IndexedWorker(Candidate(name=""), -1, score, now)
+        self._gone = IndexedWorker(Candidate(name=""), -1, now)
         self._gone.last = LAST
         self._kinds: dict[tuple[object, ...], int] = {}
         self._facts: list[Candidate] = []
@@ -156,6 +157,8 @@ class PlacementIndex:
         self._rows: OrderedDict[_Row, Group] = OrderedDict()
         self._groups: dict[Group, list[_Row]] = {}
         self._turns: list[tuple[datetime, int]] = []
+        # Numbers of the workers that changed, in order; each row knows how far it has read.
+        self._log: list[int] = []
         self._now = now
 
     def __len__(self) -> int:
@@ -182,8 +185,11 @@ class PlacementIndex:
             self._workers.append(self._gone)
             for row in self._rows:
                 row.seen.append(None)
-        made = IndexedWorker(candidate, number, self._score, self._now)
+        made = IndexedWorker(candidate, number, self._now)
         self._workers[number] = self._by_name[candidate.name] = made
+        self._drawn.discard(candidate.name)
+        if candidate.strategy in DRAWN:
+            self._drawn.add(candidate.name)
         made.kind = self._kind(candidate)
         self._mark(made)
 
@@ -191,7 +197,7 @@ class PlacementIndex:
         """Return the number of all workers that `placement.unsuited` judges alike."""
         real, licensed = candidate.real, candidate.licensed
         facts = (
-            candidate.closed, candidate.track, candidate.has, licensed,
+            candidate.closed, candidate.track, candidate.has, candidate.version, licensed,
             candidate.product if licensed else None, real is None,
             None if real is None or licensed else real.nodes,
         )  # fmt: skip
@@ -207,10 +213,10 @@ class PlacementIndex:
         """Take a worker out, if it is there."""
         gone = self._by_name.pop(name, None)
         if gone is not None:
+            self._drawn.discard(name)
             self._workers[gone.number] = self._gone
             self._free.append(gone.number)
-            for row in self._rows:
-                row.dirty.add(gone.number)
+            self._log.append(gone.number)
 
     def book(self, name: str, reservation: Reservation) -> None:
         """Hold a reservation, for one more session, on a worker that is there."""
@@ -245,23 +251,29 @@ class PlacementIndex:
         if request.end is not None and request.end <= max(request.start, now):
             return (yield from self._scan(request, now, revision))
         row = self._row(request, now)
-        if row.dirty or row.unread:
+        if row.read < len(self._log) or row.dirty or row.unread:
             yield from self._catch_up(row, now)
         if len(row.best) < CANDIDATES and len(row.best) < row.fitting:
             yield from self._refill(row)
-        if row.fitting >= CANDIDATES:
+        if row.fitting >= CANDIDATES and not (self._drawn and self._draws(row.best)):
             return self._chosen(row, request, now, revision)
-        if row.told is None:
+        if row.told is None or (self._drawn and self._draws(row.best)):
             row.told = yield from self._scan(request, now, revision)
         return msgspec.structs.replace(
             row.told, at=now, revision=revision, requested=request.amounts
         )
 
+    def _draws(self, best: list[Order]) -> bool:
+        """Tell whether one of the best is chosen by a draw, so that the order of now is none."""
+        return any(each[2] in self._drawn for each in best[:CANDIDATES])
+
     def _chosen(
         self, row: _Row, request: PlacementRequest, now: datetime, revision: int
     ) -> Decision:
         best = row.best[:CANDIDATES]
-        chosen = best[0][1]
+        rank, _, chosen, _ = best[0]
+        worker = self._by_name[chosen]
+        strategy = worker.facts.strategy
         return Decision(
             outcome="assigned",
             reason="Fits",
@@ -270,13 +282,15 @@ class PlacementIndex:
             revision=revision,
             requested=request.amounts,
             chosen=chosen,
-            candidates=tuple([each[2] for each in best]),
+            candidates=tuple([each[3] for each in best]),
             evaluated=len(self._by_name),
             rejected_by_reason={name: row.counts[name] for name in sorted(row.counts)},
+            strategy=strategy,
+            parts=strategies.parts_of(worker, strategy, rank, now),
         )
 
     def _scan(self, request: PlacementRequest, now: datetime, revision: int) -> Steps:
-        scan = placement.Scan(request, now, self._score)
+        scan = placement.Scan(request, now, self._rng)
         for looked, worker in enumerate(list(self._by_name.values()), 1):
             scan.look((worker.candidate,))
             if looked % LOOKED_AT == 0:
@@ -302,7 +316,9 @@ class PlacementIndex:
 
     def _begin_again(self) -> None:
         """Judge everything anew, without a pause: set back clocks and so many kinds are rare."""
-        for kept in (self._rows, self._groups, self._turns, self._kinds, self._facts):
+        for kept in (
+            self._rows, self._groups, self._turns, self._kinds, self._facts, self._log,
+        ):  # fmt: skip
             kept.clear()
         for worker in self._by_name.values():
             worker.refresh(self._now)
@@ -311,9 +327,13 @@ class PlacementIndex:
 
     def _mark(self, worker: IndexedWorker) -> None:
         """Have every row judge a worker again, and the index come back to it in time."""
-        number = worker.number
-        for row in self._rows:
-            row.dirty.add(number)
+        number, log = worker.number, self._log
+        log.append(number)
+        if len(log) > LOG_LIMIT:
+            for row in self._rows:
+                row.dirty.update(log[row.read :])
+                row.read = 0
+            log.clear()
         if worker.turn is not None:
             heapq.heappush(self._turns, (worker.turn, number))
             if len(self._turns) > 4 * len(self._workers) + 64:
@@ -327,7 +347,7 @@ class PlacementIndex:
         begin = start if start > now else None
         group: Group = (
             request.amounts, request.track, request.licence_affinity, request.needs,
-            begin, begin is not None and begin < now + OVERDUE, end is None,
+            request.licensed, request.versions, begin, begin is not None and begin < now + OVERDUE, end is None,
         )  # fmt: skip
         rows = self._groups.setdefault(group, [])
         row = rows[0] if len(rows) == 1 and rows[0].request.end == end else _nearest(rows, end)
@@ -363,11 +383,14 @@ class PlacementIndex:
             needs=placement.needs_words(request),
             seen=[None] * size,
             suits=_Suits(request, self._facts),
+            read=len(self._log),
         )
 
     def _catch_up(self, row: _Row, now: datetime) -> Iterator[None]:
         """Judge the workers that changed."""
         row.told = None
+        row.dirty.update(self._log[row.read :])
+        row.read = len(self._log)
         todo = range(len(row.seen)) if row.unread else list(row.dirty)
         unseen, row.unread, row.dirty = len(todo), False, set()
         seen, suits, workers, wanted = row.seen, row.suits, self._workers, row.wanted
@@ -413,8 +436,8 @@ class PlacementIndex:
             return word
         if end is not None and later and later[-1] >= end:
             _note_end(row, worker)
-        short = packed.short(row.wanted, worker.room(row.start, end, now))
-        return self._short(row, worker, short, now) if short else worker.order
+        left = (worker.room(row.start, end, now) | TOPS) - row.wanted
+        return worker.order if left & TOPS == TOPS else self._short(row, worker, ~left & TOPS, now)
 
     @staticmethod
     def _short(row: _Row, worker: IndexedWorker, short: int, now: datetime) -> str:

@@ -12,16 +12,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Protocol
 
 from labfleet.resources import port_tags
 from labfleet.resources.amounts import Shortage
 from labfleet.resources.definition import PortRequest
+from labfleet.resources.held_ports import FIRST, LAST
 from labfleet.resources.session import PortAllocation, PortChange
 from labfleet.resources.topology import Topology
 
-FIRST = 2000
-LAST = 7999
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
 _BASE_LIMIT = 80
 
@@ -63,15 +63,17 @@ def allocate(
     requests: Sequence[PortRequest],
     *,
     taken: AbstractSet[tuple[str, int]],
+    begin: int = FIRST,
     first: int = FIRST,
     last: int = LAST,
 ) -> tuple[PortAllocation, ...] | Shortage:
     """Return a number for every request, or the shortage: all or nothing.
 
-    Lowest free number first, in the order of the requests; TCP and UDP are numbered separately.
-    `taken` are the ports that our sessions hold on the worker and those in quarantine.
+    The next free number from `begin` on, past `last` from `first` again, in the order of the
+    requests; TCP and UDP are numbered separately. `taken` are the ports that our sessions hold on
+    the worker and those that something else may hold.
     """
-    free = {each: _free(each, taken, first, last) for each in ("tcp", "udp")}
+    free = {each: _free(each, taken, begin, first, last) for each in ("tcp", "udp")}
     made = []
     for request in requests:
         number = next(free[request.transport], None)
@@ -88,6 +90,19 @@ def allocate(
             )
         )
     return tuple(made)
+
+
+def home(owner: str, definition: str, first: int = FIRST, last: int = LAST) -> int:
+    """Return from which number on a person's labs of one definition get their ports.
+
+    So a person finds the lab's ports at the same numbers again on any worker, as far as these are
+    free there: bookmarks and scripts go on working, and a number that somebody gave back is seldom
+    the next one's. It is worked out and kept nowhere, so it neither reserves anything nor grows
+    with what was, and holds over restarts and restores. `owner` and `definition` are names with
+    their namespace.
+    """
+    digest = hashlib.sha256(f"{owner}\n{definition}".encode()).digest()
+    return first + int.from_bytes(digest[:8], "big") % (last - first + 1)
 
 
 def tags(allocations: Iterable[PortAllocation]) -> dict[str, tuple[str, ...]]:
@@ -143,9 +158,9 @@ def claims(nodes: Iterable[Tagged]) -> set[tuple[str, int]]:
 
 
 def _free(
-    transport: str, taken: AbstractSet[tuple[str, int]], first: int, last: int
+    transport: str, taken: AbstractSet[tuple[str, int]], begin: int, first: int, last: int
 ) -> Iterator[int]:
-    for number in range(first, last + 1):
+    for number in chain(range(max(begin, first), last + 1), range(first, min(begin, last + 1))):
         if (transport, number) not in taken:
             yield number
 

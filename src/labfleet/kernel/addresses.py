@@ -12,6 +12,11 @@ _NOT_GLOBAL = (
 )
 """Site-local and special ranges that Python 3.11 regards as global, and the address at which each
 virtual machine on Azure reaches its host."""
+_METADATA = (
+    ipaddress.ip_network("fd00:ec2::254/128"),
+    ipaddress.ip_network("168.63.129.16/32"),
+)
+"""Where clouds tell machines about themselves, beside 169.254.169.254, which is link-local."""
 
 
 def is_public(text: str) -> bool:
@@ -32,3 +37,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def may_host(text: str) -> bool:
+    """Tell whether a server can be at an address: not where clouds tell their metadata, nor many.
+
+    ValueError when it is no address.
+    """
+    address = ipaddress.ip_address(text.split("%", 1)[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    judged = address if mapped is None else mapped
+    if any(judged in each for each in _METADATA if each.version == judged.version):
+        return False
+    return not (judged.is_link_local or judged.is_multicast or judged.is_unspecified)

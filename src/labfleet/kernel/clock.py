@@ -67,6 +67,11 @@ def utc_text(instant: datetime, *, seconds: bool = False) -> str:
     return in_utc(instant).isoformat(" ", precision).replace("+00:00", "Z")
 
 
+def utc_minute(instant: datetime) -> str:
+    """Return the time of day to the minute: `09:00Z`."""
+    return f"{in_utc(instant):%H:%M}Z"
+
+
 def utc_time(instant: datetime) -> str:
     """Return the time of day for a sentence about the next minutes: `09:00:05 UTC`."""
     return f"{in_utc(instant):%H:%M:%S} UTC"

@@ -263,6 +263,14 @@ _ROWS = (
         fix="Nothing runs worse by itself. Correct the template's capacity.",
     ),
     Alert(
+        condition=WorkerCondition.PORTS_LOW,
+        cause="Nearly all port numbers of the worker are used, or held by labs that may still be there: "
+        "over thresholds.portsPercent.",
+        command="labfleet ports worker/NAME",
+        fix="End sessions, or remove the labs that hold ports and are nobody's. Else cordon the worker; "
+        "its pool adds another.",
+    ),
+    Alert(
         condition=WorkerCondition.TELEMETRY_COMPLETE,
         when="False",
         severity="info",

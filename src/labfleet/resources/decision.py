@@ -59,6 +59,9 @@ class Decision(Record, frozen=True, kw_only=True):
     rule: Which rule of admission was applied; empty where there is only one.
     risk: Chance that the load exceeds a target with it, 0 to 1; null when the rule knows none.
     epsilon: How large that chance may be; null when the rule knows none.
+    strategy: By what the worker was chosen among those that fit; empty where nothing was chosen.
+    parts: What the chosen one's score is made of, and what its pool was chosen by.
+    latency_ms: How long the decision took, in milliseconds of machine time; null when not measured.
     """
 
     outcome: Outcome
@@ -74,3 +77,6 @@ class Decision(Record, frozen=True, kw_only=True):
     rule: str = ""
     risk: float | None = None
     epsilon: float | None = None
+    strategy: str = ""
+    parts: dict[str, float] = {}
+    latency_ms: float | None = None

@@ -113,13 +113,15 @@ class Page:
 class Loud:
     """A condition that raises an alert of a kind other than Worker, whose table is in `alerts`.
 
-    `measure` returns the number behind it, of the object as it is now.
+    `measure` returns the number behind it, of the object as it is now; `unless` tells of which
+    objects it is no matter of whoever runs the fleet.
     """
 
     condition: ConditionType
     when: Status
     severity: Severity
     measure: Callable[[Any], Measured | None] | None = None
+    unless: Callable[[Any], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

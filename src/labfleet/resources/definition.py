@@ -16,6 +16,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource
+from labfleet.resources.strategy import LabType
 
 TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -23,6 +24,7 @@ WARN_MINUTES = (15, 5)
 """How long before its end a session is said to end soon, where nobody says otherwise."""
 Variable = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Minute = Annotated[int, msgspec.Meta(ge=1, le=1440)]
+CmlVersion = Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
 
@@ -117,6 +119,10 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     variables: Variables that stand as ${NAME} in configurations of the topology's nodes; each lab gets
     its session's value, and a session without one is refused.
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
+    lab_type: What the lab is made of; of the others than CML no session is made yet.
+    cml_version_min: First version of CML that it runs under, such as 2.8; null means any.
+    cml_version_max: Last version of CML that it runs under, with all that begin like it; null means
+    any.
     default_duration_minutes: Length of a slot that names no end.
     max_duration_minutes: Greatest length of a slot.
     extension: How far people may extend their own sessions.
@@ -142,6 +148,9 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     resources: Amounts | None = None
     port_template: tuple[PortRequest, ...] | None = None
     licence_affinity: tuple[Literal["personal", "enterprise", "evaluation"], ...] = ()
+    lab_type: LabType = LabType.CML
+    cml_version_min: CmlVersion | None = None
+    cml_version_max: CmlVersion | None = None
     default_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
     max_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] = 480
     extension: ExtensionPolicy = ExtensionPolicy()
@@ -261,6 +270,9 @@ KIND = Kind(
         "port_template",
         "licence_affinity",
         "variables",
+        "lab_type",
+        "cml_version_min",
+        "cml_version_max",
     ),
     amounts=(("resources", False),),
     conditions=DefinitionCondition,

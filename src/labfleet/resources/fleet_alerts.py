@@ -33,6 +33,8 @@ def raised(obj: Resource) -> tuple[Raised, ...]:
         loud = table.get(each.type)
         if loud is None or each.status != loud.when:
             continue
+        if loud.unless is not None and loud.unless(obj):
+            continue
         row = runbook.of_condition(obj.kind, each.type, each.reason)
         found.append(
             Raised(

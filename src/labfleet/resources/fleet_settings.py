@@ -20,6 +20,8 @@ from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
+from labfleet.resources.scheduling import Scheduling
+from labfleet.resources.settings_of_people import Access, Notices
 
 NAME = "fleet"
 Layer = Mapping[str, Mapping[str, Any]]
@@ -87,6 +89,9 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Time between two questions to CloudWatch.
     metrics_change_percent: By how much a number must move before the compatible stream tells it.
     instance_checks: Whether EC2's checks of instances are read.
+    port_probe: When TCP ports of labs are tried from here: never, until READY, or while up too.
+    port_probe_seconds: Time between two tries of the ports of a lab that is up.
+    port_probes_per_minute: Connections to one worker in a minute for labs that are up.
     samples_days: Days after its end for which a run's or session's samples are kept.
     """
 
@@ -95,6 +100,9 @@ class Monitoring(Record, frozen=True, kw_only=True):
     cloudwatch_interval_seconds: Annotated[int, msgspec.Meta(ge=60, le=3600)] = 300
     metrics_change_percent: Percent = 5.0
     instance_checks: bool = True
+    port_probe: Literal["off", "start", "always"] = "always"
+    port_probe_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
+    port_probes_per_minute: Annotated[int, msgspec.Meta(ge=1, le=6000)] = 60
     samples_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 7
 
 
@@ -161,6 +169,8 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Use of memory below which it is taken back.
     disk_percent: Use of a disk from which an alert is raised and no new session is placed.
     disk_eased_percent: Use of a disk below which both are taken back.
+    ports_percent: Share of a worker's ports that cannot be given out from which an alert is raised.
+    ports_eased_percent: Share below which it is taken back.
     licence_days: Days before a licence's end at which an alert is raised and a renewal is asked
     for.
     silent_seconds: How long a server may give no answer before an alert is raised.
@@ -174,13 +184,15 @@ class Thresholds(Record, frozen=True, kw_only=True):
     memory_eased_percent: Percent = 80.0
     disk_percent: Percent = 90.0
     disk_eased_percent: Percent = 85.0
+    ports_percent: Percent = 90.0
+    ports_eased_percent: Percent = 85.0
     licence_days: Annotated[int, msgspec.Meta(ge=1, le=365)] = 14
     silent_seconds: Seconds = 300
     no_capacity_seconds: Seconds = 600
     stuck_factor: Annotated[float, msgspec.Meta(gt=0, le=10)] = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("cpu", "memory", "disk"):
+        for name in ("cpu", "memory", "disk", "ports"):
             if getattr(self, f"{name}_eased_percent") > getattr(self, f"{name}_percent"):
                 raise ValueError(f"{name}EasedPercent: is greater than {name}Percent")
 
@@ -229,12 +241,14 @@ class Limits(Record, frozen=True, kw_only=True):
     writes_per_minute: Writes of one token of role user or runner, with a sixth of it at once.
     controller_workers: Launched workers of one namespace outside every pool that have not ended,
     beyond which callers of role controller make no more.
+    webhooks: Webhooks of one owner, for callers of role user; with 0 they make none.
     """
 
     open_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 50
     promised_hours: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 400
     writes_per_minute: Annotated[int, msgspec.Meta(ge=6, le=1_000_000)] = 240
     controller_workers: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 50
+    webhooks: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2
 
 
 class Admission(Record, frozen=True, kw_only=True):
@@ -254,20 +268,6 @@ class Admission(Record, frozen=True, kw_only=True):
     take_up_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
     longest_wait_seconds: Annotated[int, msgspec.Meta(ge=60, le=31_536_000)] = 604_800
     trust_reports: bool = False
-
-
-class Access(Record, frozen=True, kw_only=True):
-    """How much of `status.access` callers of role user see of their own sessions.
-
-    `ports`, the default, shows the host and each port's URL: what using a lab takes. CML's page and
-    the lab's are left out, because its server is shared by labs of others, its address may be one
-    for operators alone, and an owner has no account there. `all` shows these too, for fleets whose
-    people have accounts on CML; `nothing` tells that there is something, and nothing of it.
-
-    user_sees: How much they see.
-    """
-
-    user_sees: Literal["nothing", "ports", "all"] = "ports"
 
 
 class Automation(Record, frozen=True, kw_only=True):
@@ -296,7 +296,9 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     garbage: Garbage = Garbage()
     limits: Limits = Limits()
     admission: Admission = Admission()
+    scheduling: Scheduling = Scheduling()
     access: Access = Access()
+    notices: Notices = Notices()
     automation: Automation = Automation()
 
 
@@ -309,7 +311,9 @@ SECTIONS: dict[str, type[Record]] = {
     "garbage": Garbage,
     "limits": Limits,
     "admission": Admission,
+    "scheduling": Scheduling,
     "access": Access,
+    "notices": Notices,
     "automation": Automation,
 }
 
@@ -350,7 +354,9 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     garbage: How what is left behind is found and ended.
     limits: What one person or program may have.
     admission: How long requests and approvals of simulations last.
+    scheduling: By what the worker of a session is chosen.
     access: How much of where a lab is reached callers of role user see.
+    notices: What owners are told of their sessions.
     automation: Whether every automatic action rests.
     """
 
@@ -362,7 +368,9 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     garbage: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     admission: dict[str, Any] = {}
+    scheduling: dict[str, Any] = {}
     access: dict[str, Any] = {}
+    notices: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -477,14 +485,6 @@ def from_text(path: str, text: str) -> Any:
     if problem_ is not None and problem_.startswith(f"{path}: ") and "greater" not in problem_:
         raise ValueError(problem_)
     return plain
-
-
-def unit_of(path: str) -> str:
-    """Return the unit in which a setting counts, `` when it is no amount."""
-    for unit in ("Seconds", "Minutes", "Hours", "Days", "Percent"):
-        if path.endswith(unit):
-            return unit.lower()
-    return ""
 
 
 def value_at(settings: FleetSettings, path: str) -> Any:

@@ -121,7 +121,7 @@ class Machine(Record, frozen=True, kw_only=True):
     auto_license: Whether a licence is registered by itself.
     capacity: What the machine is taken to have until it was seen.
     limits: How long each stage may take.
-    hourly_price_usd: Price of an hour in US dollars, for what-ifs and reports; 0 is not known.
+    hourly_price_usd: Price of an hour in US dollars, for what-ifs, reports and the order of pools; 0 is not known.
     """
 
     provider: ProviderSettings = AwsSettings()

@@ -10,6 +10,7 @@ import msgspec
 
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import Record, Resource, Text
+from labfleet.resources.strategy import Strategy
 
 FINALIZER_WORKERS = "labfleet/pool-workers"
 EVENTS_KEPT = 50
@@ -102,6 +103,8 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     desired: State that people want of the whole pool.
     paused: Whether every automatic action on it and its workers rests.
     disruption: How many workers may be out of service at once.
+    strategy: By what a worker is chosen for a session among those of the pool that fit; null means
+    the fleet's, `scheduling.strategy`.
     """
 
     template: Text
@@ -115,6 +118,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     desired: Literal["Ready", "Draining", "Terminated"] = "Ready"
     paused: bool = False
     disruption: Disruption = Disruption()
+    strategy: Strategy | None = None
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):

@@ -175,6 +175,7 @@ KIND = Kind(
         "PAUSED=spec.paused*",
         "LEAD=status.lead.seconds*",
         "TEMPLATE=spec.template*",
+        "STRATEGY=spec.strategy*",
         "MESSAGE=status.message*",
     ),
     filters=filters("phase=status.phase"),

@@ -256,6 +256,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
     waiting: What its start waits for; null when it does not wait.
     progress_at: When it last came further: imported, started, or one node more booted.
     seen_gone: Whether the lab was seen to be gone from the server.
+    tags_written: How often tags of its ports, which it lacked, were written again.
     """
 
     title: str
@@ -267,6 +268,7 @@ class LabStatus(Record, frozen=True, kw_only=True):
     waiting: str | None = None
     progress_at: datetime | None = None
     seen_gone: bool = False
+    tags_written: int = 0
 
 
 # Texts alone, which make no circle: a list has thousands, which the collector need not look at.
@@ -341,6 +343,34 @@ class SessionSeat(Record, frozen=True, kw_only=True):
     booked_by: str
 
 
+class SessionOutlook(Record, frozen=True, kw_only=True):
+    """Where a session stands that waits for a worker, and between when and when it starts.
+
+    Worked out from what is stored while people look, and never stored itself.
+
+    line: Pool or track for whose workers it waits.
+    position: Its place among those that wait for the same, 1 for the next one.
+    waiting: How many wait there.
+    earliest: It starts not before this; null when nobody can tell.
+    latest: Not after this; null when it does not start in each future that was played.
+    coverage: Share of such ranges that hold the start, by what was achieved where that is less than
+    was to be; null when something is only declared.
+    because: What its start depends on, or why nobody can tell, in a sentence.
+    words: Place and range in a few words, such as `2 of 3, 14:35-14:50Z (80 %)`.
+    at: When this was worked out.
+    """
+
+    line: str
+    position: int
+    waiting: int
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    coverage: float | None = None
+    because: str = ""
+    words: str = ""
+    at: datetime
+
+
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -364,6 +394,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     lab: Its lab on the worker's CML, as last seen.
     access: Where its lab is reached, worked out whenever it is read, as far as the reader may see it;
     null before the lab is ready and after it has gone.
+    outlook: When it starts, worked out while it waits for a worker; null else, and before the first look.
     effect: The open call to the outside, if there is one.
     decision: The last placement decision with its reasons.
     placements: How often it was placed on a worker.
@@ -426,6 +457,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     errors: int = 0
     observed_generation: int = 0
     access: SessionAccess | None = None
+    outlook: SessionOutlook | None = None
     retry_count: int = 0
     retry_of: SessionLink | None = None
     retried_as: SessionLink | None = None

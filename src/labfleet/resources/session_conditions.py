@@ -14,14 +14,28 @@ class SessionReason(Reason):
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     END_NEAR = "EndNear", "Its time is over soon; the message says when."
+    DRAINING = "Draining", "Its pool is being emptied."
     GIVEN = "Given", "It is its turn."
-    NOT_ANSWERING = "NotAnswering", "A port does not answer yet; the message names it."
+    NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
+    KEPT = "Kept", "Its promise has a place with room."
+    NO_TEMPLATE = "NoTemplate", "Its pool makes no workers: its template is missing or disabled."
+    NOT_ANSWERING = "NotAnswering", "A port does not answer; the message names it."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
+    NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
     OBSERVED = "Observed", "The observation is recorded."
+    PLACED = "Placed", "A worker was found for it."
+    REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
+    PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
     ROOM_HELD = "RoomHeld", "Labs that should have ended still hold the worker's room."
+    TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
+    TAGS_ADDED = "TagsAdded", "Nodes of its lab name ports that it was not given."
+    TAGS_MISSING = "TagsMissing", "Nodes of its lab lack tags of its ports; the message names them."
+    TAGS_WRITTEN = "TagsWritten", "What the nodes name was read back, and it is what was given."
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
+    WORKERS_LATE = "WorkersLate", "The worker for it is not up in time."
+    WORKERS_SMALLER = "WorkersSmaller", "Workers of its pool have less than was promised on them."
 
 
 R = SessionReason
@@ -30,6 +44,14 @@ R = SessionReason
 class SessionCondition(ConditionType):
     """The facts that are recorded of a session."""
 
+    WORKER_ASSIGNED = (
+        "WorkerAssigned",
+        "A worker was found for it, whose room is held; once it has ended, it had one.",
+        R.NO_PLACE,
+        R.PLACED,
+        R.REFUSED,
+        R.TAKEN_BACK,
+    )
     START_TURN = (
         "StartTurn",
         "It is the lab's turn: its worker has room, and so many of a worker boot at once.",
@@ -43,11 +65,19 @@ class SessionCondition(ConditionType):
         R.BOOTED,
         R.BOOTING,
     )
+    PORTS_TAGGED = (
+        "PortsTagged",
+        "The tags of its nodes on the server name the ports that it was given, and no others.",
+        R.TAGS_ADDED,
+        R.TAGS_MISSING,
+        R.TAGS_WRITTEN,
+    )
     PORTS_OPEN = (
         "PortsOpen",
-        "The session's TCP ports answer.",
+        "The session's TCP ports answer from where Labfleet runs.",
         R.ANSWERING,
         R.NOT_ANSWERING,
+        R.NOT_TRIED,
     )
     HOST_REACHABLE = (
         "HostReachable",
@@ -68,6 +98,16 @@ class SessionCondition(ConditionType):
         R.NOT_SEEN,
         R.OBSERVED,
     )
+    PROMISE_KEPT = (
+        "PromiseKept",
+        "False while what was promised to it may not be kept; True since it has a place again.",
+        R.DRAINING,
+        R.KEPT,
+        R.NO_TEMPLATE,
+        R.PLACES_GONE,
+        R.WORKERS_LATE,
+        R.WORKERS_SMALLER,
+    )
 
 
 class WaitReason(Word):
@@ -79,6 +119,7 @@ class WaitReason(Word):
     )
     NO_CAPACITY = "NoCapacityAvailable", "No worker has enough left for it in its slot."
     NO_TRACK = "NoMatchingTrack", "No worker serves its track."
+    NO_VERSION = "NoMatchingVersion", "No worker has a CML version that its definition allows."
     NO_WORKERS = "NoWorkersAvailable", "There is no worker yet."
     NOT_LICENSED = "WorkerNotLicensed", "No worker has a licence that its lab can run under."
     NOT_READY = "WorkerNotReady", "No worker of its track takes sessions now."
@@ -121,6 +162,7 @@ class PhaseReason(Word):
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."
     NO_SHOW = "NoShow", "Nobody checked in to it in time, as its definition asks for."
+    NO_TYPE = "NoMatchingType", "No worker runs labs of its definition's type."
     PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
     READY = "Ready", "Its lab is up."
     REFUSED = "Refused", "CML refused its lab."

@@ -73,6 +73,13 @@ _RUNBOOK = runbook(
         "Mend the server, or delete the worker: with the machine the lab is gone too.",
     ),
     (
+        "WorkerAssigned",
+        "",
+        "False: no worker was found for it, or it has left its worker; its decision says why.",
+        _EXPLAIN,
+        "What its phase and its decision's reason say: the explanation names both.",
+    ),
+    (
         "StartTurn",
         "",
         "False: other labs of the worker boot first, or stay there beyond their end (RoomHeld).",
@@ -90,9 +97,22 @@ _RUNBOOK = runbook(
         "See phase INSTANTIATING.",
     ),
     (
+        "PortsTagged",
+        "",
+        (
+            "False: the tags of its nodes are not those of its ports. TagsMissing: they were written again "
+            "three times, and CML does not keep them. TagsAdded: somebody edited further ports into the lab."
+        ),
+        _EXPLAIN,
+        (
+            "Add what the message names to the node's tags in CML; a port without its tag does not exist. "
+            "Ports that somebody added are given to nobody else; take their tags away when nobody needs them."
+        ),
+    ),
+    (
         "PortsOpen",
         "",
-        "False: a port of the lab does not answer from here.",
+        "False: a port of the lab does not answer from here. Unknown: nobody tries (monitoring.portProbe).",
         _EXPLAIN,
         "Open the ports 2000-7999 in the worker's security group; see the node's console.",
     ),
@@ -109,6 +129,13 @@ _RUNBOOK = runbook(
         "True: its time is over soon.",
         _EXPLAIN,
         "Save the work, or `labfleet extend NAME --by 30m`.",
+    ),
+    (
+        "PromiseKept",
+        "",
+        "False: its pool cannot hold what it promised to it, or is late with its worker.",
+        _EXPLAIN,
+        "See the pool: `labfleet explain pool/...`; raise its maximum, or cancel what can wait.",
     ),
     (
         "Collected",
@@ -189,6 +216,15 @@ _ADVICE = (
             "Use a definition whose topology names what workers have, or "
             f"{_ASK} to install what the decision names."
         ),
+    ),
+    _waits(
+        WaitReason.NO_VERSION,
+        "a worker whose CML is of a version that its definition allows (NoMatchingVersion)",
+        (
+            "Give the pool a template whose image has such a version, or make a definition with other "
+            "cmlVersionMin and cmlVersionMax."
+        ),
+        f"Use a definition for the version that workers have, or {_ASK} to add such workers.",
     ),
     _waits(
         WaitReason.PORTS_SHORT,
@@ -289,6 +325,7 @@ _PAGE = Page(
         PageColumn("Owner", "text", "spec.owner", "none given"),
         PageColumn("Worker", "link:workers", "status.worker", "not placed", wide=2),
         PageColumn("Since", "time", "status.phaseSince", "just now"),
+        PageColumn("Starts", "time", "status.outlook.latest|status.start", "not known"),
         PageColumn("Ends", "time", "status.endedAt|status.end", "not set"),
         PageColumn(
             "Why", "why", "status.message|status.decision.message|status.reason", "", wide=5
@@ -318,6 +355,7 @@ KIND = Kind(
         "WORKER=status.worker",
         "START=status.start",
         "END=status.end",
+        "STARTS=status.outlook.words*",
         "RETRIES=status.retryCount*",
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
@@ -363,5 +401,5 @@ KIND = Kind(
     states=_STATES,
     page=_PAGE,
     followed=True,
-    derived=("status.access",),
+    derived=("status.access", "status.outlook"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from labfleet.resources.conditions import ANY_ERROR, Condition, ConditionType, Measured, Reason
-from labfleet.resources.declaration import Kind, Loud, columns, runbook
+from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
 from labfleet.resources.meta import Record, Resource, SecretRef
 
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
@@ -48,7 +48,10 @@ class WebhookSpec(Record, frozen=True, kw_only=True):
 
     url: Where events are posted.
     types: Globs over event types, for example worker.* or session.failed.
+    owner: Whose sessions it tells of, as that person may see them; empty means of everything. A
+    user's own name unless an operator says another.
     secret: Where the key is read that signs each body (HMAC-SHA256); null means unsigned.
+    previous_secret: Where the key before it is read, which signs too while receivers change theirs.
     enabled: Whether events are sent; a receiver that answers 410 Gone switches it off.
     allow_private: Whether private addresses may be called.
     timeout_seconds: How long an answer may take.
@@ -56,7 +59,9 @@ class WebhookSpec(Record, frozen=True, kw_only=True):
 
     url: Annotated[str, msgspec.Meta(min_length=8, max_length=2048)]
     types: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1, max_length=50)] = ("*",)
+    owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
     secret: SecretRef | None = None
+    previous_secret: SecretRef | None = None
     enabled: bool = True
     allow_private: bool = False
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=30)] = 10
@@ -118,6 +123,11 @@ def _failures(hook: Webhook) -> Measured | None:
     return Measured(value=count, unit="failed deliveries") if count else None
 
 
+def _somebodys(hook: Webhook) -> bool:
+    """Tell whether its failing is its owner's matter, not that of whoever runs the fleet."""
+    return bool(hook.spec.owner)
+
+
 KIND = Kind(
     name="Webhook",
     plural="webhooks",
@@ -126,6 +136,7 @@ KIND = Kind(
     summary="A subscription to events of the log, delivered as CloudEvents 1.0.",
     columns=columns(
         "ENABLED=spec.enabled",
+        "OWNER=spec.owner",
         "TYPES=spec.types",
         "URL=spec.url",
         "DELIVERED=status.delivered",
@@ -135,6 +146,8 @@ KIND = Kind(
     ),
     conditions=WebhookCondition,
     reasons=WebhookReason,
-    loud=(Loud(WebhookCondition.DELIVERING, "False", "warning", _failures),),
+    filters=filters("owner=spec.owner"),
+    frozen=("owner",),
+    loud=(Loud(WebhookCondition.DELIVERING, "False", "warning", _failures, unless=_somebodys),),
     runbook=_RUNBOOK,
 )

@@ -14,6 +14,7 @@ import msgspec
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
+from labfleet.resources.held_ports import HeldPorts, PortUse
 from labfleet.resources.idle import ActivityEvent, IdleSignal
 from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Effect, Record, Resource, SecretRef
@@ -389,6 +390,9 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     stray_labs: Labs with our marker that are no session's.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
+    held_ports: The same as stretches of numbers, with the lab that names them and since when.
+    ports: How many ports are used, held and free, worked out at each reading; null in events, and
+    before the server's labs were seen.
     attempt: Counts launches; part of the client token.
     effect: The open call to the outside, if there is one.
     empty_since: Since when no session is on it.
@@ -414,6 +418,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     capacity: Amounts | None = None
     allocation: Allocation | None = None
     foreign_ports: tuple[str, ...] = ()
+    held_ports: tuple[HeldPorts, ...] = ()
+    ports: PortUse | None = None
     stray_labs: StrayLabs = StrayLabs()
     attempt: int = 0
     effect: Effect | None = None

@@ -32,7 +32,9 @@ class WorkerReason(Reason):
     )
     CREDENTIALS_REFUSED = "CredentialsRefused", "The provider does not accept our credentials."
     EMPTY = "Empty", "No session is left."
+    ENOUGH_FREE = "EnoughFree", "Enough of them are free again."
     EXPIRED = "Expired", "The date has passed."
+    FEW_FREE = "FewFree", "Few of them are left to be given out."
     EXTERNAL = "External", "A server at an address; there is no instance of ours."
     HEALTHY = "Healthy", "CML finds nothing wrong."
     IMPAIRED = "Impaired", "A check fails for longer than the patience."
@@ -369,6 +371,12 @@ class WorkerCondition(ConditionType):
         "More is reserved than there is: nothing more is admitted, nothing broken.",
         R.CAPACITY_SHRANK,
         R.WITHIN_CAPACITY,
+    )
+    PORTS_LOW = (
+        "PortsLow",
+        "Few port numbers are left for new labs; False once enough are free again.",
+        R.ENOUGH_FREE,
+        R.FEW_FREE,
     )
     DRAINED = (
         "Drained",

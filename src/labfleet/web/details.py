@@ -22,13 +22,16 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import explain
+from labfleet.service.kinds import session_told
+from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import charts, overview, values, words
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.values import Cell
+
+_CALENDAR = "/api/v1/calendar.ics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Detail:
     since: Cell | None
     deadline: Cell | None
     advice: str
+    starts: str
     facts: tuple[tuple[str, Cell], ...]
     verdicts: tuple[tuple[Verdict, str], ...]
     ports: tuple[Port, ...]
@@ -60,6 +64,8 @@ class Detail:
     events: tuple[RecentEvent, ...]
     times: Mapping[str, Cell]
     used: Used | None = None
+    told: tuple[tuple[Cell, str], ...] = ()
+    """What its owner was told, and when; the newest first."""
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
 
@@ -98,6 +104,7 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
+        starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=tuple(
             (each, wording.short(each.shortages))
@@ -111,6 +118,10 @@ async def detail(
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
         used=await charts.of(services, obj),
+        told=tuple(
+            (values.instant(each.at, now), each.notice.subject)
+            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
+        ),
         other=other,
     )  # fmt: skip
 
@@ -166,6 +177,7 @@ def _facts(
             )
     if isinstance(obj, Session):
         facts.append(("Slot", Cell("text", _slot(obj))))
+        facts.append(("Calendar", Cell("link", "my sessions as a file", href=_CALENDAR)))
         facts += _reached(obj)
         facts += _attempts(obj)
     created = obj.metadata.creation_timestamp

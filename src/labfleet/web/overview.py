@@ -15,12 +15,12 @@ from labfleet.kernel import clock, errors
 from labfleet.resources import happenings, kinds, refs
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.session import TERMINAL
+from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, session_outlook
 from labfleet.service.reads import history
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
@@ -105,7 +105,11 @@ def readable(principal: Principal) -> frozenset[str]:
 def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
     """Return the objects of a kind that the caller may see."""
     rows: tuple[Resource, ...] = services.cache.all(kinds.KINDS[kind].type)
-    return [obj for obj in rows if access.sees(caller.principal, obj)]
+    return [
+        session_outlook.shown(services, obj) if isinstance(obj, Session) else obj
+        for obj in rows
+        if access.sees(caller.principal, obj)
+    ]
 
 
 def uses(services: ServiceContext, kind: str) -> dict[str, Use]:

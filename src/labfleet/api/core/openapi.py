@@ -28,6 +28,7 @@ from labfleet.resources.kinds import KINDS
 PREFIX = "#/components/schemas/"
 EXAMPLES = Path(__file__).parent / "examples.json"
 TAGS = {
+    "calendar": "Sessions as calendar files, and an address from which a program reads one's own.",
     "history": "Past runs: what was asked, given and really used, kept longer than the objects.",
     "seeds": "Routes under the names of earlier systems, for clients that were written for those.",
     "system": "The server itself: this document, health, metrics, the event stream.",

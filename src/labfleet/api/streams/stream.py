@@ -5,7 +5,8 @@ Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` 
 `id: epoch.revision`; a heartbeat comment every 15 s of machine time that also moves the id;
 `event: resync` when the client's position is lost, followed by a new snapshot; `event: shutdown`
 before an orderly end; `event: unauthorized` when the token expired meanwhile. A session whose worker got
-another address comes as `MODIFIED` without an id: nothing of it was written.
+another address, or that starts at another time than was told, comes as `MODIFIED` without an id:
+nothing of it was written.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS, by_word
 from labfleet.resources.meta import Resource
+from labfleet.resources.session import Session
 from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import HeldToken
+from labfleet.service.kinds import session_outlook
 
 HEARTBEAT_SECONDS = 15.0
 SNAPSHOT_PART = 200
@@ -52,6 +55,8 @@ class Stream:
         self._streams = streams
         self.ring = ring
         self.moves = Moves(services, self.ring.wake)
+        self.starts = services.starts
+        session_outlook.kept(services).listen(self.ring.wake)
         self._audiences = Audiences(services, ring, self.moves)
 
     async def serve(
@@ -78,11 +83,22 @@ class Stream:
         names, services = wanted.kinds or frozenset(KINDS), self._services
         rows = [KINDS[name].type for name in KINDS if name in names]
         return [
-            views.of(services, wanted.principal, obj)
+            self.seen(obj, wanted.principal)
             for kind in rows
             for obj in services.cache.all(kind)
             if wanted.passes(obj)
         ]
+
+    def seen(self, obj: Resource, principal: Principal) -> Resource:
+        """Return an object as somebody sees it, a session that waits with when it starts."""
+        shown = session_outlook.shown(self._services, obj) if isinstance(obj, Session) else obj
+        return views.of(self._services, principal, shown)
+
+    def foreseen(self, since: int) -> list[Session]:
+        """Return the sessions of which something else is said than at a number of `starts.end`."""
+        cache = self._services.cache
+        found = (cache.of_uid(Session, uid) for uid in self.starts.since(since))
+        return [each for each in found if each is not None]
 
     @property
     def at(self) -> stores.Cursor:
@@ -103,6 +119,8 @@ class Client(OpenStream):
         "_sent",
         "_services",
         "_stream",
+        "_told",
+        "_watches",
         "_wish",
     )
 
@@ -123,12 +141,17 @@ class Client(OpenStream):
         self._generation = stream.ring.generation
         self._sent = stream.at
         self._moved = stream.moves.end
+        self._told = stream.starts.end
+        self._watches = Session.__name__ in (wish.filter.kinds or KINDS)
+        stream.starts.watchers += self._watches
         stream.ring.listen(self.wake)
 
     def close(self) -> None:
         """Drop the timers and listen no longer."""
         super().close()
         self._stream.ring.leave(self.wake)
+        self._stream.starts.watchers -= self._watches
+        self._watches = False
 
     async def begin(self) -> None:
         """Send the head, and where the client starts."""
@@ -145,7 +168,7 @@ class Client(OpenStream):
             await self._resync("Expired")
             return
         self._index, self._sent = index, wish.since
-        self._moved = self._stream.moves.after(wish.since.revision)
+        self._moved, self._told = self._stream.moves.after(wish.since.revision), 0
 
     def _farewell(self) -> bytes:
         return b"event: shutdown\ndata: {}\n\n"
@@ -167,25 +190,32 @@ class Client(OpenStream):
         batch = self._audience.batch(self._index, self._sent.revision)
         self._index, self._sent = batch.end, batch.place
         await self._write(batch.body)
-        level = self._index == ring.end and self._moved == self._stream.moves.end
+        stream = self._stream
+        level = self._index == ring.end and self._moved == stream.moves.end
+        level = level and (self._told == stream.starts.end or not self._watches)
         return not level or ring.generation != self._generation
 
     async def _more_moved(self) -> bool:
-        """Send again the sessions that are reached elsewhere now, once all events are sent."""
-        moves, wanted = self._stream.moves, self._wish.filter
-        if self._moved == moves.end:
-            return False
-        found, self._moved = moves.since(self._moved), moves.end
-        frames = []
-        for obj in found:
-            # A newer state of it is about to come by itself.
-            if obj.revision <= self._sent.revision and wanted.passes(obj):
-                shown = views.of(self._services, wanted.principal, obj)
-                frames.append(self._again(shown))
+        """Send again what is seen anew of sessions nobody wrote, once all events are sent."""
+        stream, frames = self._stream, list[bytes]()
+        if self._moved != stream.moves.end:
+            found, self._moved = stream.moves.since(self._moved), stream.moves.end
+            frames += self._anew(found, "ReachedElsewhere", "it is reached elsewhere now")
+        if self._told != stream.starts.end and self._watches:
+            told, self._told = stream.foreseen(self._told), stream.starts.end
+            frames += self._anew(told, "StartForeseen", "when it starts was worked out anew")
         await self._write(b"".join(frames))
         return bool(frames)
 
-    def _again(self, obj: Resource) -> bytes:
+    def _anew(self, found: Iterable[Session], reason: str, message: str) -> Iterable[bytes]:
+        wanted = self._wish.filter
+        for obj in found:
+            # A newer state of it is about to come by itself.
+            if obj.revision <= self._sent.revision and wanted.passes(obj):
+                shown = self._stream.seen(obj, wanted.principal)
+                yield self._again(shown, reason, message)
+
+    def _again(self, obj: Resource, reason: str, said: str) -> bytes:
         message = Message(
             type="MODIFIED",
             kind=obj.kind,
@@ -193,8 +223,8 @@ class Client(OpenStream):
             revision=self._sent.revision,
             at=self._services.clock.now(),
             actor=access.SYSTEM.name,
-            reason="ReachedElsewhere",
-            message="it is reached elsewhere now",
+            reason=reason,
+            message=said,
             request_id="",
         )
         return frame(message.type, msgspec.json.encode(message))
@@ -233,7 +263,7 @@ class Client(OpenStream):
         self._generation = ring.generation
         self._index = index
         self._sent = place
-        self._moved = self._stream.moves.end
+        self._moved, self._told = self._stream.moves.end, self._stream.starts.end
         if not self._wish.snapshot:
             await self._write(f"id: {place}\n\n".encode())
             return

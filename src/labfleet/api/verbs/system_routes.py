@@ -19,7 +19,7 @@ from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import API_VERSION, Record
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.core.tokens import Tokens, role_of
+from labfleet.service.core.tokens import Tokens, role_word
 
 # Role -> what it still waits for; None when it is ready.
 Readiness = Callable[[], Mapping[str, str | None]]
@@ -45,7 +45,7 @@ class TokenReply(Record, frozen=True, kw_only=True):
     """A token without its secret; only the reply to its creation has the secret, in `token`.
 
     id: Id of the token, to list and revoke it by.
-    role: What it may do.
+    role: What it may do; calendar is the token of a calendar feed.
     owner: Whose token it is.
     created: When it was made.
     expires: When it ends; null means never.
@@ -224,7 +224,7 @@ def _health(made: Routes, services: ServiceContext, system: System) -> None:
 def _shown(row: stores.TokenRow, text: str | None = None) -> TokenReply:
     return TokenReply(
         id=row.id,
-        role=role_of(row),
+        role=role_word(row),
         owner=row.owner,
         created=row.created,
         expires=row.expires,

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import exits, human_units
+from labfleet.cli.kit import exits, human_units, output
 from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 
@@ -54,16 +54,28 @@ def calendar(call: Call, *, pool: str | None, begin: str, until: str, zone: str,
     titles = ["FROM", "TO", "UTC", "FREE"]
     titles += ["SESSIONS", "WORKERS", "DANGER"] if whole else ["MINE"]
     titles += ["WHAT"] if whole and (wide or plain) else []
-    many = len(pools) > 1 or plain
-    lines = []
-    for each, span in rows:
-        cells = _times(span, here, plain=plain)
-        cells += _numbers(each, span, whole=whole)
-        cells += [_parts(span)] if "WHAT" in titles else []
-        lines.append([str(each["pool"]), *cells] if many else cells)
-    call.out.table(["POOL", *titles] if many else titles, lines)
+    tables = list[tuple[str, list[list[str]]]]()
+    for each in pools:
+        lines = []
+        for span in each.get("items") or []:
+            cells = [*_times(span, here, plain=plain), *_numbers(each, span, whole=whole)]
+            cells += [_parts(span)] if "WHAT" in titles else []
+            lines.append([str(each["pool"]), *cells] if plain else cells)
+        tables.append((f"{each['pool']} (track {each['track']})", lines))
+    if plain:
+        call.out.table(["POOL", *titles], [line for _, lines in tables for line in lines])
+    else:
+        _print(call, titles, tables)
     _notes(call, answer, pools, zone)
     return exits.OK
+
+
+def _print(call: Call, titles: list[str], tables: list[tuple[str, list[list[str]]]]) -> None:
+    """Print a table for each pool, under its name where there are several."""
+    for number, (name, lines) in enumerate(tables):
+        if len(tables) > 1:
+            output.say(f"{chr(10) if number else ''}{human_units.printable(name)}")
+        call.out.table(titles, lines)
 
 
 def _zone(name: str) -> tzinfo | None:

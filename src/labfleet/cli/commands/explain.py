@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.commands import idle
+from labfleet.cli.commands import idle, session_head
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources.meta import Key
@@ -48,7 +48,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     if phase and since:
         state += f" since {human_units.when(since, now)}"
     lines = [f"{target}{state}"]
-    lines += _line("Why", answer.get("summary"))
+    lines += session_head.lines(answer, now) or _line("Why", answer.get("summary"))
     decision = answer.get("decision") or {}
     if decision:
         lines += _line("Decision", summary(call, decision, known=str(answer.get("summary"))))
@@ -70,7 +70,9 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         lines += _line("  cause", each.get("cause"))
         lines += _line("  see", each.get("command"))
         lines += _line("  fix", each.get("fix"))
-    lines += _line("Waits for", "; ".join(str(each) for each in answer.get("waitingFor") or ()))
+    waits = "; ".join(str(each) for each in answer.get("waitingFor") or ())
+    # The summary of a session that waits for its slot is what it waits for.
+    lines += _line("Waits for", "" if waits in str(answer.get("summary")) else waits)
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
     lines += _line("Attempts", " ".join(str(each) for each in answer.get("attempts") or ()))
     row = answer.get("runbook") or {}

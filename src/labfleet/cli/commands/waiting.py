@@ -220,12 +220,16 @@ def _state(obj: Any) -> str:
 
 
 def _progress(call: Call, target: targets.Target, obj: Any, shown: str) -> str:
-    """Print each new phase once, as a plain line."""
+    """Print each new phase once, as a plain line; and each new place of one that waits."""
     message = paths.simple(obj, "status.message")
-    line = f"{target}: {_state(obj)}" + (f" ({message})" if message else "")
-    if line != shown:
-        call.out.note(human_units.printable(line))
-    return line
+    said = f" ({message})" if message else ""
+    place = paths.simple(obj, "status.outlook.position")
+    known = f"{target}: {_state(obj)}{said} {place or ''}"
+    if known != shown:
+        foreseen = paths.simple(obj, "status.outlook.words")
+        starts = f", {foreseen}" if foreseen else ""
+        call.out.note(human_units.printable(f"{target}: {_state(obj)}{starts}{said}"))
+    return known
 
 
 def for_each(

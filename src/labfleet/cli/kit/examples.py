@@ -34,8 +34,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet top clusters",
         "labfleet top simulation sim-1",
     ),
+    "calendar-file": (
+        "labfleet calendar-file --write labs.ics",
+        "labfleet calendar-file -l exam=ccnp --write exam.ics",
+    ),
+    "calendar-feed": ("labfleet calendar-feed create", "labfleet calendar-feed end"),
+    "calendar-feed create": ("labfleet calendar-feed create",),
+    "calendar-feed show": ("labfleet calendar-feed show",),
+    "calendar-feed end": ("labfleet calendar-feed end",),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),
+    "ports": ("labfleet ports", "labfleet ports worker/w-1"),
     "logs": ("labfleet logs w-1",),
     "watch": (
         "labfleet watch sessions -l exam=ccnp",

@@ -6,16 +6,16 @@ title. Of two labs with one marker the recorded one is kept and the other remove
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.session import port_watch
+from labfleet.controllers.session.port_watch import PortWatch
 from labfleet.controllers.worker.address import address_of
-from labfleet.decisions import reach
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
@@ -30,7 +30,7 @@ from labfleet.decisions.lifecycle.worker.phases import (
 from labfleet.interfaces.lab_host import Lab, LabHost, NodeState
 from labfleet.kernel import errors, ids
 from labfleet.resources import conditions, refs, topology
-from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
+from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 from labfleet.service.kinds import indices
@@ -38,7 +38,6 @@ from labfleet.service.kinds import indices
 S, P = SessionPhase, WorkerPhase
 _LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
 ACTIVE_STATES = frozenset({"QUEUED", "STARTED", "BOOTED", "STARTING"})
-PROBES_AT_ONCE = 16
 SHOWN = 5
 
 
@@ -56,6 +55,10 @@ class SessionObserver:
     """Observes sessions."""
 
     context: Context
+    _ports: PortWatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ports", PortWatch(self.context))
 
     async def at(self, session: Session) -> LabObservation:
         """Return what can be seen of a session now; never raises for errors of CML."""
@@ -140,6 +143,8 @@ class SessionObserver:
             known = session.status.lab
             if known is not None:
                 status = replace_lab(known, state=found.state, id=found.id)
+            if port_watch.is_up(session) and found.state == "STARTED":
+                seen = await self._ports.up(session, worker, seen)
             return LabObservation(replace(seen, looked=True, lab=status), host, spare)
         nodes = await host.nodes(found.id)
         seen = self._start(session, worker, found, nodes, seen)
@@ -155,7 +160,7 @@ class SessionObserver:
         seen = replace(seen, looked=True, lab=status, active=active, converged=converged)
         up = converged and found.state == "STARTED" and status.booted >= status.nodes
         if up and session.status.phase is S.INSTANTIATING:
-            seen = await self._probe(session, worker, seen)
+            seen = await self._ports.coming(session, worker, seen)
         return LabObservation(seen, host, spare)
 
     def _start(
@@ -166,17 +171,19 @@ class SessionObserver:
         nodes: tuple[NodeState, ...],
         seen: SessionObservation,
     ) -> SessionObservation:
-        """Add what a lab that is imported and not started waits for."""
-        coming = session.status.phase is S.INSTANTIATING
-        if not coming or found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
+        """Add which tags a lab that comes up has, and what it waits for while it is not started."""
+        if session.status.phase is not S.INSTANTIATING:
             return seen
         lost = session_start.lost_tags(session, nodes)
-        others = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
-        return replace(
+        seen = replace(
             seen,
             tags_lost=tuple(f"{tag} of {label}" for label, tags in lost.items() for tag in tags),
-            before=session_start.labs_before(session, others, _at_once(worker)),
+            tags_added=session_start.added_tags(session, nodes),
         )
+        if found.state not in {"DEFINED_ON_CORE", "STOPPED"}:
+            return seen
+        others = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
+        return replace(seen, before=session_start.labs_before(session, others, _at_once(worker)))
 
     async def _find(self, session: Session, host: LabHost) -> tuple[Lab | None, tuple[str, ...]]:
         """Return our lab and the ids of further labs with our marker."""
@@ -207,29 +214,6 @@ class SessionObserver:
         told = [f"{node.label}: {reasons.get(node.id, 'queued')}" for node in queued[:SHOWN]]
         more = f" and {len(queued) - SHOWN} more" if len(queued) > SHOWN else ""
         return ", ".join(told) + more
-
-    async def _probe(
-        self, session: Session, worker: Worker, seen: SessionObservation
-    ) -> SessionObservation:
-        """Connect to every TCP port as a user would; UDP cannot be probed from outside.
-
-        Source: facts/cml-issues.md#f40.
-        """
-        address = reach.host_of(worker)
-        ports = [port for port in session.status.ports if port.transport == "tcp"]
-        silent: list[PortAllocation] = []
-        for start in range(0, len(ports), PROBES_AT_ONCE):
-            batch = ports[start : start + PROBES_AT_ONCE]
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self.context.probe.answers(address, port.number))
-                    for port in batch
-                ]
-            silent += [port for port, task in zip(batch, tasks, strict=True) if not task.result()]
-        detail = ", ".join(
-            f"{port.name} ({port.transport} {port.number})" for port in silent[:SHOWN]
-        )
-        return replace(seen, ports_open=not silent, ports_detail=detail)
 
 
 def _serves(worker: Worker) -> bool:

@@ -22,7 +22,7 @@ from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.stray_labs import StrayLabs
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_numbers, stray_labs
+from labfleet.decisions import ledger, port_holders, stray_labs
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -31,7 +31,7 @@ from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.decisions.lifecycle.worker.phases import WATCHED
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
-from labfleet.interfaces.lab_host import LabHost, NodeState
+from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock, format_instant
 from labfleet.resources import conditions, providers, refs
@@ -51,7 +51,6 @@ SERVED = frozenset(
 )
 _NO_MACHINE = frozenset({P.PENDING, P.TERMINATED})
 MEMORY_RESERVE_MIB = 4096
-FOREIGN_PORTS_KEPT = 500
 SAMPLES_READ = 20
 OF_PROVIDER = frozenset({"launch", "start", "stop", "terminate"})
 LEAST_PATIENCE = 2.0
@@ -95,6 +94,7 @@ class WorkerObserver:
             wanted_nodes=_wanted_nodes(worker),
             watched_since=self.context.since,
             booked=_booked(here, self.context.clock),
+            port_use=port_holders.use(here, worker.status.held_ports),
         )
         machine = worker.spec.machine
         if machine is None:
@@ -291,7 +291,9 @@ class WorkerObserver:
         """Measure, keep what worked, and read what it means; raises only when nothing worked."""
         hosting = worker.status.phase in {P.READY, P.ACTIVE, P.READY_UNLICENSED, P.DRAINING}
         cml = seen.cml or worker.status.cml
-        survey = await measure.survey(host, nodes=hosting)
+        # Before a worker takes sessions it is known which ports labs on it name already.
+        coming = worker.status.phase in {P.STARTING, P.LICENSING}
+        survey = await measure.survey(host, nodes=hosting or coming)
         sample = survey.sample(worker, cml, self.context.clock.now())
         percent = self.context.settings.now().monitoring.metrics_change_percent
         self.context.samples.put(sample, change_percent=percent)
@@ -304,7 +306,9 @@ class WorkerObserver:
             cml = msgspec.structs.replace(cml, running_nodes=stats.running_nodes)
         if nodes is not None:
             cml = msgspec.structs.replace(cml, labs=sample.labs_count)
-            seen = replace(seen, foreign_ports=self._foreign(worker, nodes))
+            here = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
+            seen = replace(seen, unasked_ports=port_holders.unasked(nodes, here))
+        if nodes is not None and hosting:
             strays = await self.strays.seen(worker, host, nodes)
             seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))
         known = stray_labs.real(worker.status.capacity, worker.status.stray_labs)
@@ -316,16 +320,6 @@ class WorkerObserver:
             samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
             duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
-
-    def _foreign(self, worker: Worker, nodes: Sequence[NodeState]) -> tuple[str, ...]:
-        """Return ports seen on the server that none of our sessions there holds."""
-        claimed = port_numbers.claims(nodes)
-        for session in self.context.cache.by(indices.SESSIONS_HERE, worker.key.path):
-            if session_phases.is_live(session):
-                claimed -= {(port.transport, port.number) for port in session.status.ports}
-        return tuple(f"{transport}/{number}" for transport, number in sorted(claimed))[
-            :FOREIGN_PORTS_KEPT
-        ]
 
 
 def _enough(worker: Worker, call: Call) -> bool:

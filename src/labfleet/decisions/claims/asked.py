@@ -22,8 +22,11 @@ def teardown(definition: Definition | None) -> timedelta:
     return timedelta(minutes=definition.spec.teardown_minutes)
 
 
-def asked(session: Session, definition: Definition, now: datetime) -> PlacementRequest:
-    """Return the session's request if it were placed now."""
+def asked(
+    session: Session, definition: Definition, now: datetime, *, licensed: bool = False
+) -> PlacementRequest:
+    """Return the session's request if it were placed now; `licensed`: on licensed workers only."""
+    first, last = definition.spec.cml_version_min, definition.spec.cml_version_max
     begin, end = resolve_slot(session, budget.of(session, definition), now)
     return PlacementRequest(
         amounts=definition.status.demand,
@@ -32,4 +35,6 @@ def asked(session: Session, definition: Definition, now: datetime) -> PlacementR
         track=session.spec.track or definition.spec.track,
         licence_affinity=definition.spec.licence_affinity,
         needs=needs(definition.status),
+        licensed=licensed,
+        versions=(first, last) if first or last else None,
     )

@@ -12,10 +12,19 @@ from datetime import datetime, timedelta
 
 from labfleet.decisions.claims.places import Claimed, PoolClaims
 from labfleet.decisions.placement import PlacementRequest
+from labfleet.resources import conditions
+from labfleet.resources.conditions import Condition
 from labfleet.resources.pool_conditions import PoolReason
+from labfleet.resources.session import Session
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 LATE = timedelta(minutes=5)
 """How long after its head start began a promise without a worker is late."""
+HOLD = timedelta(minutes=10)
+"""For how long a session stays in danger, or out of it, at least: a pool's maximum that is lowered
+and raised again must not send its owners a letter each time."""
+
+_REASONS = {str(each): each for each in SessionReason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +71,28 @@ def _late(claimed: Claimed, now: datetime) -> bool:
 
 def _firmest(claimed: Claimed) -> tuple[bool, datetime, str]:
     return claimed.worker is None, claimed.claim.start, claimed.uid
+
+
+def marked(session: Session, why: PoolReason | None, now: datetime) -> tuple[Condition, ...] | None:
+    """Return the session's facts with its danger, or that there is none; None: nothing new to record.
+
+    A session that never was in danger has no such fact, and another reason for the same danger is
+    no news.
+    """
+    known = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    wanted: conditions.Status = "True" if why is None else "False"
+    if (known is None and why is None) or (known is not None and known.status == wanted):
+        return None
+    if known is not None and now - known.last_transition_time < HOLD:
+        return None
+    reason = (
+        SessionReason.KEPT if why is None else _REASONS.get(str(why), SessionReason.WORKERS_LATE)
+    )
+    return conditions.put(
+        session.status.conditions,
+        SessionCondition.PROMISE_KEPT,
+        wanted,
+        reason,
+        reason.sentence,
+        now=now,
+    )

@@ -6,12 +6,11 @@ import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from labfleet.decisions.queueing.durations import OVERDUE
 from labfleet.decisions.queueing.requests import Request
 
-OVERDUE = timedelta(minutes=15)
-"""How much longer a run is taken to last once the bound of its duration has passed."""
 _LAST = "\U0010ffff"
 
 

@@ -10,20 +10,18 @@ that is achieved shows.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from math import ceil
 
+from labfleet.decisions.queueing.durations import Lasting, draw
 from labfleet.decisions.queueing.holding import Hold, Standing
 from labfleet.decisions.queueing.line import Line
 from labfleet.decisions.queueing.requests import LONGEST, Request
 from labfleet.decisions.queueing.room import Room
-from labfleet.decisions.queueing.runs import OVERDUE, Running
+from labfleet.decisions.queueing.runs import Running
 from labfleet.resources.amounts import of_vector
-from labfleet.resources.prediction import LEVELS
 
 AHEAD = 200
 """How many waiting requests a future holds; those behind are told no range."""
@@ -110,25 +108,8 @@ def drawn(request: Request, future: int, elapsed: float = 0.0) -> float:
     Drawn from uid and future alone. A duration that is only declared is drawn evenly up to its
     bound.
     """
-    mixed = blake2b(f"{request.uid} {future}".encode(), digest_size=8).digest()
-    share = int.from_bytes(mixed, "big") / 2**64
     last = LONGEST if request.seconds is None else request.seconds
-    levels, spread = (LEVELS, request.spread) if request.spread else ((0.0, 1.0), (0.0, last))
-    over = _cross(spread, levels, elapsed) if elapsed else 0.0
-    if over >= 1.0:
-        return elapsed + share * OVERDUE.total_seconds()
-    return max(elapsed, _cross(levels, spread, over + share * (1.0 - over)))
-
-
-def _cross(from_: Sequence[float], to: Sequence[float], value: float) -> float:
-    """Return the value on the line through the points (from_, to), which both grow."""
-    at = bisect_right(from_, value)
-    if at == 0:
-        return to[0]
-    if at == len(from_):
-        return to[-1]
-    low, high = from_[at - 1], from_[at]
-    return to[at - 1] + (to[at] - to[at - 1]) * (value - low) / (high - low)
+    return draw(f"{request.uid} {future}", Lasting(most=last, spread=request.spread), elapsed)
 
 
 def _concerned(line: Line, asked: list[Request], holds: Sequence[Hold]) -> Iterable[Request]:

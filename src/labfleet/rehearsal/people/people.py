@@ -20,6 +20,7 @@ from labfleet.rehearsal.replicas.replica import Replica
 from labfleet.rehearsal.time.virtual_host import EPOCH, SeededRng
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.session import RETRIABLE, Session
+from labfleet.resources.strategy import Strategy
 
 POOL, TEMPLATE, TRACK = "main", "metal", "main"
 
@@ -187,6 +188,7 @@ class People:
                 "emptySeconds": int(rng.between(300, 3600)),
             },
         }
+        self.operators.pool |= _strategy(self.rng.stream("strategy"))
         await self._need("Pool", POOL, self.operators.pool)
         for name, (nodes, minutes) in _SIZES.items():
             await self._need(
@@ -263,6 +265,12 @@ class People:
         self.retried += 1
         for _ in range(1 + self.retried % 2):
             await self._request(self.client.retry(name, self._key()))
+
+
+def _strategy(rng: SeededRng) -> dict[str, Any]:
+    """Draw by what the pool's workers are chosen; half of the seeds leave it to the fleet."""
+    found = list(Strategy)
+    return {"strategy": found[rng.below(len(found))]} if rng.chance(0.5) else {}
 
 
 def _idle(rng: SeededRng) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from labfleet.resources import amounts, documents
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record
 from labfleet.resources.pool import Scaling
+from labfleet.resources.strategy import Strategy
 
 LIMIT = 4 * 2**20
 LONGEST_HOURS = 366 * 24
@@ -65,6 +66,7 @@ class PoolPlan(Record, frozen=True, kw_only=True):
     template: Name
     track: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] = "default"
     scaling: Scaling = Scaling()
+    strategy: Strategy | None = None
 
 
 class Lab(Record, frozen=True, kw_only=True):
@@ -195,6 +197,7 @@ class Variant(Record, frozen=True, kw_only=True):
     pools: tuple[Name, ...] = ()
     scaling: dict[str, Any] = {}
     template: Name | None = None
+    strategy: Strategy | None = None
 
 
 class Best(Record, frozen=True, kw_only=True):

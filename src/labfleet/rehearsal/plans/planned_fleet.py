@@ -78,6 +78,7 @@ def whole(
             "track": pool.track,
             "namePrefix": _prefix(pool.name),
             "scaling": msgspec.to_builtins(pool.scaling),
+            "strategy": pool.strategy,
         }
     for number, lab in enumerate(asked.definitions):
         found["Definition", lab.name] = _definition(lab, folder, number)
@@ -268,5 +269,7 @@ def _changed(fleet: Fleet, variant: Variant, number: int) -> Fleet:
                 told = f"variant {variant.name}: {found.policy} is not built yet; choose {_built()}"
                 raise Wrong(told, *here, "scaling", "policy")
             new = {**spec, "scaling": scaling, "template": variant.template or spec["template"]}
+            if variant.strategy is not None:
+                new["strategy"] = variant.strategy
         made.append((kind, name, new))
     return made

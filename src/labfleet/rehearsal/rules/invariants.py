@@ -212,6 +212,7 @@ class Invariants:
             if old is None or old.status.reservation != new.status.reservation:
                 self._promised(worker, old, new)
                 self._ports(worker, new)
+                self.truth.ports_given(self.workers.get(worker), new)
                 if old is None or old.status.reservation is None or _host(old) != worker:
                     self.unfit.placed(new, self.workers.get(worker))
             if was is SessionPhase.SCHEDULED and now is SessionPhase.INSTANTIATING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from cml_simulator.core import licensing, ports
 from cml_simulator.core.model import Node
@@ -155,6 +156,19 @@ class Truth:
                         told = f"{where}: {wish.transport}/{wish.outer} stands in two labs, of"
                         self.broken("port", f"{told} {self._name(other)} and {self._name(marker)}")
                         return
+
+    def ports_given(self, worker: Worker | None, new: Session) -> None:
+        """No session is given a number that has long been known to stand in another lab."""
+        at = new.status.scheduled_at
+        if worker is None or at is None:
+            return
+        known = at - timedelta(seconds=CLOCKS_SECONDS)
+        for port in new.status.ports:
+            for held in worker.status.held_ports:
+                there = held.first <= port.number <= held.last and held.since < known
+                if there and held.transport == port.transport:
+                    told = f"{worker.key}: {port.transport}/{port.number} stands in lab {held.lab}"
+                    self.broken("port", f"{told} and is given to {new.key}")
 
     def _name(self, marker: str) -> str:
         session = self.sessions.get(marker)

@@ -217,6 +217,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
         stage.invariants.broken("liveness", "; ".join(moving[:8]))
     stage.invariants.replay()
     stage.simulations.end()
+    stage.start_ranges.end()
     _look(stage)
     watch.cancel()
     for caretaker in cares:

@@ -14,6 +14,7 @@ from cml_simulator.core.errors import CmlError
 from cml_simulator.core.licensing import Stage as Registration
 from cml_simulator.core.world import ADMIN_ID, Server
 from labfleet.adapters.aws.launches import OWNER
+from labfleet.decisions import port_numbers
 from labfleet.interfaces.compute import Leftover
 from labfleet.kernel import errors
 from labfleet.rehearsal.faults import ScheduledFault, Window
@@ -27,6 +28,7 @@ from labfleet.rehearsal.stage import (
 )
 from labfleet.rehearsal.stage.stage import Stage
 from labfleet.rehearsal.time.virtual_host import EPOCH
+from labfleet.resources.held_ports import FIRST, LAST
 from labfleet.resources.machine import ScheduledEvent
 
 T = TypeVar("T")
@@ -329,8 +331,12 @@ async def _port_added(stage: Stage, fault: ScheduledFault) -> bool:
     found = fault_targets.picked(nodes, fault)
     if found is None:
         return False
-    number = 2000 + int(fault.pick * 997) % 40
-    servers.add_tag(found[0], found[1].id, f"serial:{number}", stage.cml_servers.now())
+    server, node = found
+    # Beside a number that a lab there has: those are the next to be given out.
+    known = sorted(number for _, number in port_numbers.claims(server.nodes.values()))
+    spread = int(fault.pick * 997)
+    number = (known[spread % len(known)] if known else FIRST) + spread % 8
+    servers.add_tag(server, node.id, f"serial:{min(number, LAST)}", stage.cml_servers.now())
     return True
 
 

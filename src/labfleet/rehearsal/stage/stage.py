@@ -27,6 +27,7 @@ from labfleet.rehearsal.replicas.replica import INSTALLATION, Replica, Surroundi
 from labfleet.rehearsal.rules.invariants import Invariants
 from labfleet.rehearsal.rules.promises import Promises
 from labfleet.rehearsal.rules.simulations import Simulations
+from labfleet.rehearsal.rules.start_ranges import StartRanges
 from labfleet.rehearsal.time.judged_clock import JudgedClock
 from labfleet.rehearsal.time.loop import Loop, Process
 from labfleet.rehearsal.time.virtual_host import SeededIds, SeededRng
@@ -128,6 +129,7 @@ class Stage:
     clusters: Clusters = field(init=False)
     simulations: Simulations = field(init=False)
     promises: Promises = field(init=False)
+    start_ranges: StartRanges = field(init=False)
     watcher: Watcher = field(default_factory=Watcher)
     replicas: dict[str, Replica] = field(default_factory=dict)
     wires: dict[str, Wire] = field(default_factory=dict)
@@ -155,6 +157,9 @@ class Stage:
         self.simulations = Simulations(self.shared, self.clusters, self.invariants.broken)
         struck = self.injector.counts
         self.promises = Promises(self.shared, self.invariants.broken, lambda: bool(struck))
+        self.start_ranges = StartRanges(
+            self.shared, self.loop.time, self.rate, self.invariants.broken, lambda: bool(struck)
+        )
         self.shared.on_decided = self._decided
         for call_profile in (ec2.CALL_PROFILE, cml.CALL_PROFILE):
             rng = self.rng.stream(call_profile.name)

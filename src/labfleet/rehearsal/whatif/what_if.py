@@ -41,6 +41,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import DEFAULT_NAMESPACE
 from labfleet.resources.pool import Scaling
+from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.session import TERMINAL
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -130,6 +131,7 @@ def _answer(run: Run, violations: list[Violation], seconds: float) -> Answer:
     stage, case, away = run.stage, run.case, run.client.turned_away
     begin, end, limit = case.begin, case.begin + case.crowd.seconds, case.limit
     found, known = run.tally, stage.loop.time()
+    stage.start_ranges.end()
     broken = [*stage.invariants.found, *violations]
     if broken:
         end = max(begin, min(end, known))  # nothing was played of the time after that
@@ -176,10 +178,15 @@ def _turned_away(wish: PlannedSession, message: str, begin: float) -> dict[str, 
 
 
 def settings(fleet: Fleet) -> dict[str, dict[str, Any]]:
-    """Return how each pool of a fleet scales, and its template."""
-    usual = msgspec.to_builtins(Scaling())
+    """Return how each pool of a fleet scales and places, and its template."""
+    usual = {"strategy": str(Scheduling().strategy), **msgspec.to_builtins(Scaling())}
     return {
-        name: {"template": spec.get("template"), **usual, **spec.get("scaling", {})}
+        name: {
+            "template": spec.get("template"),
+            **usual,
+            **({"strategy": str(spec["strategy"])} if spec.get("strategy") else {}),
+            **spec.get("scaling", {}),
+        }
         for kind, name, spec in fleet
         if kind == "Pool"
     }

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from labfleet.resources.conditions import Condition
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Resource
+from labfleet.resources.notice import Notice, NoticeType
 from labfleet.service.core.kind_table import TABLE, Change, EventType
 
 
@@ -30,7 +31,7 @@ class AnyKindEvent(EventType):
 
 def types() -> dict[str, str]:
     """Return every event type with its meaning; the reference page is generated from it."""
-    enums = [rules.event_types for rules in TABLE.values()] + [AnyKindEvent]
+    enums = [rules.event_types for rules in TABLE.values()] + [NoticeType, AnyKindEvent]
     return {str(each): each.sentence for enum in enums if enum is not None for each in enum}
 
 
@@ -40,14 +41,26 @@ def unlogged() -> frozenset[str]:
 
 
 def changes(old: Resource | None, new: Resource | None) -> tuple[Change, ...]:
-    """Return the events of one change; none when nothing that has a name changed."""
+    """Return the events of one change, notices last; none when nothing that has a name changed.
+
+    An event's place here is a part of its id: new ones are appended.
+    """
     if new is None:
         return () if old is None else (Change(named(old, "deleted"), {}),)
     if old is None:
-        return tuple(_created(new))
+        return (*_created(new), *_told(None, new))
     rules = TABLE.get(new.kind)
     own = updated if rules is None or rules.changed is None else rules.changed
-    return (*_conditions(old, new), *own(old, new))
+    return (*_conditions(old, new), *own(old, new), *_told(old, new))
+
+
+def notices(old: Resource | None, new: Resource | None) -> Iterator[tuple[int, Notice]]:
+    """Yield what the owner is told of a change, each with its place among the change's events."""
+    rules = None if new is None else TABLE.get(new.kind)
+    if rules is None or rules.told is None:
+        return
+    found = tuple(rules.told(old, new))
+    yield from enumerate(found, len(changes(old, new)) - len(found) if found else 0)
 
 
 def updated(old: Resource, new: Resource) -> Iterator[Change]:
@@ -68,6 +81,15 @@ def _created(new: Resource) -> Iterator[Change]:
     rules = TABLE.get(new.kind)
     if rules is not None and rules.born is not None:
         yield from rules.born(new)
+
+
+def _told(old: Resource | None, new: Resource) -> Iterator[Change]:
+    """Yield the notices of a change as events."""
+    rules = TABLE.get(new.kind)
+    if rules is not None and rules.told is not None:
+        for each in rules.told(old, new):
+            yield Change(each.type, {"recipient": {"owner": each.recipient},
+                                     "subject": each.subject, **each.data})  # fmt: skip
 
 
 def _conditions(old: Resource, new: Resource) -> Iterator[Change]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 from labfleet.decisions import wording
 from labfleet.kernel.clock import utc_text
@@ -51,6 +52,31 @@ class Deadline(Record, frozen=True, kw_only=True):
     what: str
 
 
+class Expected(Record, frozen=True, kw_only=True):
+    """When something starts, and what that depends on.
+
+    earliest: Not before this; null when nobody can tell.
+    latest: Not after this; null when nobody can tell.
+    coverage: Share of such ranges that hold the start; null when something is only declared.
+    because: What it depends on, or why nobody can tell.
+    worker_by: Until when its worker is up; null for one that is, or when nobody can tell.
+    """
+
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    coverage: float | None = None
+    because: str = ""
+    worker_by: datetime | None = None
+
+
+class Remedy(NamedTuple):
+    """What would help, for those who may change objects of a kind, and what for all others."""
+
+    what: str
+    kind: str = ""
+    others: str = ""
+
+
 class ClusterLoad(Record, frozen=True, kw_only=True):
     """What a cluster holds now, and how far it may be filled.
 
@@ -92,6 +118,9 @@ class Explanation(Record, frozen=True, kw_only=True):
     evidence: What a simulation's bounds rest on, in sentences.
     load: What a simulation's cluster holds now; null for other kinds, and once it is over.
     again: When a denied simulation would start if it were asked for again, in words.
+    headline: Where a session stands, in one line: a word, a colon and what it is about.
+    expected: When a session starts that has not; null for other kinds, and once it runs.
+    earlier: What would have it start earlier, of all that the reader may do.
     """
 
     kind: str
@@ -117,6 +146,9 @@ class Explanation(Record, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     load: ClusterLoad | None = None
     again: str = ""
+    headline: str = ""
+    expected: Expected | None = None
+    earlier: tuple[str, ...] = ()
 
 
 def made(

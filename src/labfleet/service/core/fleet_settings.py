@@ -12,7 +12,7 @@ from typing import Any, Literal
 from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import parse_instant, utc_text
-from labfleet.resources import fleet_settings
+from labfleet.resources import fleet_settings, setting_units
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
 from labfleet.resources.pool import PAUSED_MARK, Pool
@@ -134,7 +134,7 @@ class SettingsReader:
             SettingValue(
                 setting=path,
                 value=fleet_settings.value_at(now, path),
-                unit=fleet_settings.unit_of(path),
+                unit=setting_units.unit_of(path),
                 source=origin[path],
                 variable=self.variables.get(path) if origin[path] == "environment" else None,
                 default=fleet_settings.value_at(default, path),

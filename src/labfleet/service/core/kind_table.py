@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from labfleet.engine.index import Index
 from labfleet.resources.conditions import Word
 from labfleet.resources.meta import Ref
+from labfleet.resources.notice import Notice, NoticeType
 from labfleet.resources.pool import Pool
 from labfleet.service.core.roles import Role
 
@@ -24,7 +25,7 @@ class EventType(Word):
 class Change(NamedTuple):
     """One named event about one object, with its specific data."""
 
-    type: EventType
+    type: EventType | NoticeType
     data: dict[str, Any]
 
 
@@ -40,11 +41,13 @@ class KindRules:
     others that they booked; those in `counted` have one limit together of how many
     they may make. `line` (services, obj) names the lock under which a new object is made after those
     that take from the same. `explain` is a coroutine function (services, obj) that returns an Explanation,
-    `about` a sentence for those that need no more; `warns`
+    `about` a sentence for those that need no more, `sooner` (services, obj) what would help; `warns`
     (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
-    worked out when it is read, at the paths `derived`, and never stored. `pools` tells
+    worked out when it is read, at the paths `derived`, and never stored; `of_others`: of other objects,
+    which must be read as they are now. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
+    `told` (old, new) yields the notices of a change for its owner; old is None for a new object.
     `unlogged` event types come in the compatible stream only. `view` (sources, caller) returns the
     function that shows an object as that caller sees it, made once for all rows of a list, or None;
     `sight` (sources, caller) tells what that depends on beside the object. Any: each takes its own kind.
@@ -63,14 +66,17 @@ class KindRules:
     line: Callable[..., str | None] | None = None
     explain: Callable[..., Any] | None = None
     about: Callable[[Any], str] | None = None
+    sooner: Callable[..., Any] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None
     shown: Callable[..., Any] | None = None
     derived: tuple[str, ...] = ()
+    of_others: bool = True
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()
     born: Callable[[Any], Iterable[Change]] | None = None
     changed: Callable[[Any, Any], Iterable[Change]] | None = None
+    told: Callable[[Any, Any], Iterable[Notice]] | None = None
     view: Callable[..., Any] | None = None
     sight: Callable[..., str] | None = None
     indices: tuple[Index[Any, Any], ...] = ()

@@ -29,6 +29,7 @@ from labfleet.service.core.asked_runs import AskedRuns
 from labfleet.service.core.awaited import Awaited
 from labfleet.service.core.cluster_watch import ClusterWatch
 from labfleet.service.core.fleet_settings import SettingsReader
+from labfleet.service.core.known_starts import KnownStarts
 from labfleet.service.core.learning import Learning
 
 TRIES = 8
@@ -87,7 +88,7 @@ class ServiceContext:
     leads; None where nobody watches. `aside` runs what would hold up the loop. `asked` are requests of
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
     `watch` is what was heard of clusters, and when;
-    `outlooks` is what is kept to tell when those that wait will start;
+    `outlooks` is what is kept to tell when those that wait will start, `starts` the same of sessions;
     `learning` is what this process learned from past runs.
     """
 
@@ -113,6 +114,7 @@ class ServiceContext:
     asked: AskedRuns = field(default_factory=AskedRuns)
     watch: ClusterWatch = field(default_factory=ClusterWatch)
     outlooks: Outlooks = field(default_factory=Outlooks)
+    starts: KnownStarts = field(default_factory=KnownStarts)
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
     learning: Learning = field(init=False)

@@ -1,7 +1,8 @@
 """Bearer tokens: made once, shown once, kept as a hash.
 
 A token is `lf_<id>_<secret>`; the secret has 256 random bits, so one SHA-256 is enough and no
-slow password hash is needed. Rows are kept in memory for a few seconds, so a revocation by
+slow password hash is needed. A calendar feed's token, which stands in an address because calendar
+programs send no headers, opens that one calendar and is no bearer token. Rows are kept in memory for a few seconds, so a revocation by
 another process counts after `REFRESH_SECONDS` at most; one by this process counts at once.
 """
 
@@ -12,7 +13,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NoReturn, Protocol
 
 from labfleet.interfaces import store as stores
@@ -27,6 +28,10 @@ MISS_SECONDS = 1.0
 TOKEN_LIMIT = 10_000
 OWNER_LIMIT = 256
 FIRST = "first-token"
+FEED = "calendar"
+"""What a calendar feed's token has for a role: it may do nothing that a role may."""
+FEED_LIFE = timedelta(days=366)
+"""An address that nobody uses any more must not stay open for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,21 @@ class Tokens:
 
     async def authenticate(self, text: str) -> Principal:
         """Return the token's principal; raise Denied (reason Unauthenticated) if it is unknown."""
+        row = await self._judged(text)
+        if row.role == FEED:
+            told = "this token opens a calendar feed and nothing else"
+            raise errors.Denied(told, reason="Unauthenticated")
+        return Principal(id=row.id, role=role_of(row), owner=row.owner)
+
+    async def of_feed(self, text: str) -> Principal:
+        """Return whose calendar a feed's token opens, as a user; Denied for every other token."""
+        row = await self._judged(text)
+        if row.role != FEED:
+            _unknown()
+        return Principal(id=row.id, role=Role.USER, owner=row.owner)
+
+    async def _judged(self, text: str) -> stores.TokenRow:
+        """Return the row of a token that is valid; Denied (Unauthenticated) for any other text."""
         name, secret = _split(text)
         age = _machine_now() - self._read_at
         if age > REFRESH_SECONDS or (name not in self._rows and age > MISS_SECONDS):
@@ -83,7 +103,7 @@ class Tokens:
             raise errors.Denied("the token was revoked", reason="Unauthenticated")
         if row.expires is not None and row.expires <= self._clock.now():
             raise errors.Denied("the token has expired", reason="Unauthenticated")
-        return Principal(id=row.id, role=role_of(row), owner=row.owner)
+        return row
 
     def ended(self, principal: Principal) -> bool:
         """Tell whether this process knows that a principal's token was revoked or has expired.
@@ -141,6 +161,42 @@ class Tokens:
             self._rows[row.id] = row
         return row
 
+    async def feed_of(self, caller: Principal) -> stores.TokenRow | None:
+        """Return the row of the caller's calendar feed; None when there never was one."""
+        access.demand(caller, "read", "Session")
+        return (await self._read()).get(_feed_id(caller.name))
+
+    async def make_feed(self, caller: Principal) -> NewToken:
+        """Make the caller's calendar feed; one made before ends with it.
+
+        A person has one, under an id that follows from the name: so feeds do not use up the tokens.
+        """
+        access.demand(caller, "read", "Session")
+        known = await self._read()
+        if _feed_id(caller.name) not in known and len(known) >= TOKEN_LIMIT:
+            message = f"there are {TOKEN_LIMIT} tokens already"
+            raise errors.QuotaExceeded(message, reason="TooManyTokens")
+        now = self._clock.now()
+        secret = self._ids.token()
+        row = stores.TokenRow(
+            id=_feed_id(caller.name), hash=hash_of(secret), role=FEED, owner=caller.name,
+            created=now, expires=now + FEED_LIFE,
+        )  # fmt: skip
+        await self._store.put_token(row)
+        self._rows[row.id] = row
+        return NewToken(row=row, text=f"lf_{row.id}_{secret}")
+
+    async def end_feed(self, caller: Principal) -> stores.TokenRow:
+        """Close the caller's calendar feed at once; Gone when there is none."""
+        row = await self.feed_of(caller)
+        if row is None:
+            raise errors.Gone("you have no calendar feed")
+        if row.revoked is None:
+            row = replace(row, revoked=self._clock.now())
+            await self._store.put_token(row)
+            self._rows[row.id] = row
+        return row
+
     async def first(self, show: Callable[[str], None] | None = None) -> NewToken | None:
         """Create the installation's first admin token; None when there are tokens already.
 
@@ -192,6 +248,15 @@ class Tokens:
 def role_of(row: stores.TokenRow) -> Role:
     """Return a stored token's role; a role of an earlier version is what it became."""
     return roles.EARLIER.get(row.role) or Role(row.role)
+
+
+def role_word(row: stores.TokenRow) -> str:
+    """Return what a token is for: its role, or that it opens a calendar feed."""
+    return FEED if row.role == FEED else str(role_of(row))
+
+
+def _feed_id(owner: str) -> str:
+    return hash_of(f"calendar feed of {owner}")[:16]
 
 
 def hash_of(secret: str) -> str:

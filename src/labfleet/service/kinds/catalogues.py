@@ -58,6 +58,18 @@ def of_pool(cache: Cache, pool: Pool, template: Template) -> Names | None:
     return None
 
 
+def version_of_pool(cache: Cache, pool: Pool, template: Template) -> str | None:
+    """Return the CML version that the next worker of a pool will have; None when not known."""
+    named = image_of(template)
+    seen = None if named is None else cache.find(image.ref(named))
+    if seen is not None and seen.status.version:
+        return seen.status.version
+    for each in () if named is not None else cache.by(indices.WORKERS_OF_POOL, pool.key.path):
+        if each.spec.machine == template.spec.machine and each.status.cml.version:
+            return each.status.cml.version
+    return None
+
+
 def shape_of(
     pool: Pool, template: Template | None, cache: Cache, *, stopped: bool = False
 ) -> placement.WorkerShape | None:
@@ -68,7 +80,10 @@ def shape_of(
     if template is None or not (template.spec.enabled or stopped):
         return None
     has = of_pool(cache, pool, template)
-    return placement.shape(f"pool {pool.name}", pool.spec.track, template.spec.machine, has)
+    version = version_of_pool(cache, pool, template)
+    return placement.shape(
+        f"pool {pool.name}", pool.spec.track, template.spec.machine, has, version
+    )
 
 
 def places(cache: Cache, namespace: str, track: str | None) -> list[Place]:

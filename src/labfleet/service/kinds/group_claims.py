@@ -57,7 +57,11 @@ class _Look:
 
     def wanted(self, seats: Sequence[Session], now: datetime) -> Wanted:
         """Return what seats ask for, as if it were `now`."""
-        return [(each.metadata.uid, asked(each, self.definition, now)) for each in seats]
+        licensed = self.services.settings.now().scheduling.require_licence
+        return [
+            (each.metadata.uid, asked(each, self.definition, now, licensed=licensed))
+            for each in seats
+        ]
 
 
 async def book(

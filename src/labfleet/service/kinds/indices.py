@@ -26,6 +26,7 @@ from labfleet.resources.paths import Getter, getter
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.queue import Queue
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, booker
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.resources.simulation import HOLDING, OPEN, Simulation, SimulationPhase
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
@@ -83,6 +84,10 @@ def _session_ended(session: Session) -> Iterable[date]:
     return () if session.status.phase not in TERMINAL or at is None else (at.date(),)
 
 
+def _ended_of(session: Session) -> Iterable[tuple[str, date]]:
+    return [(f"{session.namespace}/{session.spec.owner}", day) for day in _session_ended(session)]
+
+
 def _of_owner(session: Session) -> Iterable[str]:
     owned = f"{session.namespace}/{booker(session)}"
     return () if session.status.phase in TERMINAL else (owned,)
@@ -107,6 +112,14 @@ def _booked(session: Session) -> Iterable[str]:
     return () if seat is None else (seat.booked_by,)
 
 
+def _endangered(session: Session) -> Iterable[str]:
+    claim = session.status.claim
+    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    if claim is None or fact is None or fact.status != "False" or session.status.phase in TERMINAL:
+        return ()
+    return (Ref(Pool, session.namespace, claim.pool).key.path,)
+
+
 SESSIONS_OF_OWNER = Index(Session, "of-owner", _of_owner)
 """By namespace and who has to answer for them (`session.booker`) the sessions that have not ended.
 
@@ -116,12 +129,16 @@ SESSIONS_OF_GROUP = Index(Session, "of-group", _of_group)
 """By the group's uid the sessions that are its seats, ended ones and earlier attempts too."""
 SESSIONS_BOOKED = Index(Session, "booked", _booked)
 """By who booked them the sessions that are seats of a group."""
+SESSIONS_ENDED_OF = Index(Session, "ended-of", _ended_of)
+"""By owner (`namespace/owner`) and the day (UTC) on which they ended."""
 SESSIONS_UP = Index(Session, "up", _up_of)
 """By worker and the hour in which the session's lab became ready, or ended."""
 SESSIONS_HERE = Index(Session, "here", _here)
 """By worker (`namespace/name`) the sessions that hold something there; ended ones still name one."""
 SESSIONS_CLAIMING = Index(Session, "claiming", _claiming)
 """By pool (`namespace/name`) and day (its number, UTC) the sessions that hold a claim on that day."""
+SESSIONS_ENDANGERED = Index(Session, "endangered", _endangered)
+"""By pool (`namespace/name`) those whose promise was last said to be in danger."""
 SESSIONS_OPEN = Index(Session, "open", _open)
 """Those that still need work: all but ended ones that hold nothing more.
 

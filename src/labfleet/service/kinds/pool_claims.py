@@ -199,6 +199,7 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
             capacity=seen,
             product=shape.product,
             has=shape.has,
+            version=shape.version,
         )
     scaling, places = pool.spec.scaling, pool.spec.scaling.max_workers
     if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:

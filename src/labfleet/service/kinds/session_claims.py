@@ -101,7 +101,8 @@ async def of_new(
     if slot.start is None or line(services, new.namespace) is None:
         return Taken()
     revision, now = await services.fresh(), services.clock.now()
-    request = asked(new, definition, now)
+    licensed = services.settings.now().scheduling.require_licence
+    request = asked(new, definition, now, licensed=licensed)
     drafts = services.objects.saved(Session)
     claims = Claims(services.cache, now, drafts, without=new.metadata.uid)
     looked, lacks, open_ended = list[Pool](), list[tuple[PoolClaims, Lack | None]](), False
@@ -119,7 +120,7 @@ async def of_new(
     if waits or open_ended or not lacks or served_by_others(services, new.namespace, request):
         return Taken()
     start, end = in_minutes(new)
-    whole = asked(moved(new, start, end), definition, start - HEAD)
+    whole = asked(moved(new, start, end), definition, start - HEAD, licensed=licensed)
     last = (whole.end or end) - start + now + timedelta(days=AHEAD_DAYS)
     near = await nearest(claims, looked, whole, now=now, latest=last)
     grow = limits(looked) if access.may(caller.principal, "update", "Pool") else ""

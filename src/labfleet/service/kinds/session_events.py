@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from labfleet.decisions import notices
+from labfleet.resources.notice import Notice
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.service.core.kind_table import Change, EventType
 
@@ -32,6 +34,14 @@ class SessionEvent(EventType):
         "it is tried again, as another session (new_session, new_uid, attempt)",
     )
     DELETED = "session.deleted", "its record is gone"
+
+
+def told(old: Session | None, new: Session) -> Iterator[Notice]:
+    """Yield what the owner is told of a new session, or of a change."""
+    if old is None:
+        yield notices.of_new(new)
+    else:
+        yield from notices.of_change(old, new)
 
 
 def changed(old: Session, new: Session) -> Iterator[Change]:

@@ -10,23 +10,23 @@ import msgspec
 
 from labfleet.decisions.lifecycle.session import closing, extension
 from labfleet.decisions.lifecycle.session.decide import ON_DEMAND_PATIENCE
-from labfleet.decisions.lifecycle.worker import phases
+from labfleet.kernel import quantity
 from labfleet.resources import conditions, refs, runbook
+from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
-from labfleet.resources.pool import Pool
-from labfleet.resources.pool_conditions import PoolCondition, PoolReason
+from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
 from labfleet.resources.session_conditions import (
-    NEED_A_WORKER,
     Holdup,
+    PhaseReason,
     SessionCondition,
     WaitReason,
 )
-from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, pool_claims
+from labfleet.service.kinds import pool_claims, session_told
 from labfleet.service.kinds.pool_leads import Leads
+from labfleet.service.kinds.session_holdup import Held, broken, held_up
 
 _SESSION_WAITS = {
     SessionPhase.SCHEDULED: "its start",
@@ -40,9 +40,10 @@ _SESSION_WAITS = {
 async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
-    held = _held_up(services, obj, definition)
+    held = held_up(services, obj, definition)
     slot = _Ahead(Leads(services.cache).looked_for(obj), _promised(services, obj))
-    return _of_session(obj, definition, services.clock.now(), held, slot)
+    told = _of_session(obj, definition, services.clock.now(), held, slot)
+    return await session_told.completed(services, obj, definition, told)
 
 
 class _Ahead(NamedTuple):
@@ -52,52 +53,8 @@ class _Ahead(NamedTuple):
     promised: str
 
 
-class _Held(NamedTuple):
-    """What keeps a worker from coming, and the pool that it is about."""
-
-    why: Holdup
-    pool: str = ""
-
-
-def _held_up(services: ServiceContext, obj: Session, definition: Definition | None) -> _Held | None:
-    """Return what keeps a worker from coming for a session that waits for one; None: nothing."""
-    decision, cache = obj.status.decision, services.cache
-    if obj.status.phase is not SessionPhase.PENDING or decision is None:
-        return None
-    if decision.reason not in NEED_A_WORKER:
-        return None
-    if services.settings.now().automation.paused:
-        return _Held(Holdup.FLEET_PAUSED)
-    track = obj.spec.track or (None if definition is None else definition.spec.track)
-    full = cache.by(indices.POOLS_GROWING, (obj.namespace, track, True))
-    pools = sorted(
-        (*cache.by(indices.POOLS_GROWING, (obj.namespace, track, False)), *full),
-        key=lambda each: each.key,
-    )
-    awake = [each for each in pools if not each.spec.paused]
-    if not awake:
-        return _Held(Holdup.POOL_PAUSED, pools[0].name) if pools else _Held(Holdup.NO_POOL)
-    workers = [
-        worker for pool in awake for worker in cache.by(indices.WORKERS_OF_POOL, pool.key.path)
-    ]
-    # Records of workers that have ended stay for a month, with what held them up at their end.
-    over = phases.HOSTING | {WorkerPhase.TERMINATED}
-    if any(each.status.phase not in over and phases.provider_trouble(each) for each in workers):
-        return _Held(Holdup.PROVIDER_TROUBLE)
-    if all(each in full for each in awake):
-        return _Held(Holdup.AT_MAXIMUM, awake[0].name)
-    if all(_without_template(each) for each in awake):
-        return _Held(Holdup.NO_TEMPLATE, awake[0].name)
-    return None
-
-
-def _without_template(pool: Pool) -> bool:
-    fact = conditions.find(pool.status.conditions, PoolCondition.DEMAND_MET)
-    return fact is not None and fact.status == "False" and fact.reason == PoolReason.NO_TEMPLATE
-
-
 def _unplaced(
-    obj: Session, now: datetime, held: _Held | None, slot: _Ahead
+    obj: Session, now: datetime, held: Held | None, slot: _Ahead
 ) -> tuple[str, list[str]]:
     """Return the word that says best why a session has no place, and what it waits for."""
     start, decision = obj.status.start, obj.status.decision
@@ -130,7 +87,7 @@ def _promised(services: ServiceContext, obj: Session) -> str:
     pool = pool_claims.pool_of(services.cache, obj)
     if pool is None:
         return f"; pool {claim.pool}, which promised it a place, is gone: nothing holds one for it"
-    why = _broken(services, pool, claim.place)
+    why = broken(services, pool, claim.place)
     if why is not None:
         said = why.sentence[:1].lower() + why.sentence[1:].removesuffix(".")
         return f"; the place promised to it is in danger: pool {claim.pool} ({said})"
@@ -141,21 +98,11 @@ def _promised(services: ServiceContext, obj: Session) -> str:
     return held
 
 
-def _broken(services: ServiceContext, pool: Pool, place: int) -> PoolReason | None:
-    """Return why a pool cannot have the worker of a place; None when it can."""
-    if pool.deleting or pool.spec.desired != "Ready":
-        return PoolReason.DRAINING
-    extent = pool_claims.extent(services.cache, pool)
-    if extent is None:
-        return PoolReason.NO_TEMPLATE
-    return PoolReason.PLACES_GONE if place >= extent.places else None
-
-
 def _of_session(
     obj: Session,
     definition: Definition | None,
     now: datetime,
-    held: _Held | None,
+    held: Held | None,
     slot: _Ahead,
 ) -> Explanation:
     status = obj.status
@@ -175,7 +122,7 @@ def _of_session(
         obj,
         phase=status.phase,
         since=status.phase_since,
-        why=status.message or status.reason,
+        why=status.message or _sentence(status.reason),
         conditions=status.conditions,
         decision=status.decision,
         waits=waits,
@@ -187,7 +134,7 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    more = (*_extensions(obj, definition), *tries)
+    more = (*_preferred(status.decision), *_extensions(obj, definition), *tries)
     return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
 
 
@@ -199,6 +146,22 @@ def _extensions(session: Session, definition: Definition | None) -> Iterator[str
     left = extension.left(definition.spec.extension, status.extensions)
     if left:
         yield f"Its people may extend it {left}."
+
+
+def _preferred(decision: Decision | None) -> tuple[str, ...]:
+    """Return by which strategy a worker was chosen among how many, with the parts of its score."""
+    if decision is None or decision.chosen is None or not decision.strategy:
+        return ()
+    parts = ", ".join(f"{name} {number:g}" for name, number in decision.parts.items())
+    took = "" if decision.latency_ms is None else f" in {decision.latency_ms:g} ms"
+    among = quantity.count(decision.evaluated, "worker")
+    said = f"Chosen by {decision.strategy} among {among}{took}"
+    return (f"{said}: {parts}." if parts else f"{said}.",)
+
+
+def _sentence(reason: str) -> str:
+    """Return what the word of a phase says; the word itself when another revision wrote it."""
+    return next((each.sentence for each in PhaseReason if each == reason), reason)
 
 
 def _attempts(session: Session) -> Iterator[str]:

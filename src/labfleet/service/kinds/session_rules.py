@@ -17,6 +17,7 @@ from labfleet.resources.session import (
     Cancellation,
     Session,
 )
+from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -68,6 +69,9 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
         instead = found.spec.replacement
         what = f"{found.name!r} is deprecated" + (f"; use {instead!r}" if instead else "")
         raise intake.invalid(("spec.definition", what), reason="DefinitionDeprecated")
+    if found.spec.lab_type not in OFFERED:
+        what = not_offered(found.spec.lab_type)
+        raise intake.invalid(("spec.definition", what), reason="NoMatchingType")
     return found
 
 

@@ -10,10 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from labfleet.decisions import ledger, vitals
+from labfleet.decisions import ledger, port_holders, vitals
 from labfleet.engine.cache import Cache
 from labfleet.resources.amounts import Reservation
-from labfleet.resources.worker import Allocation, Worker
+from labfleet.resources.held_ports import PortUse
+from labfleet.resources.worker import Allocation, Worker, WorkerPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 
@@ -33,11 +34,20 @@ def of(cache: Cache, worker: Worker, now: datetime) -> Allocation:
     return ledger.allocation(promised, worker.status.capacity)
 
 
+def port_use(cache: Cache, worker: Worker) -> PortUse | None:
+    """Return how a worker's ports are used; None when it is over, or its labs were not seen yet."""
+    if worker.status.phase is WorkerPhase.TERMINATED or worker.status.cml.labs is None:
+        return None
+    here = cache.by(indices.SESSIONS_HERE, worker.key.path)
+    return port_holders.use(here, worker.status.held_ports)
+
+
 def shown(services: ServiceContext, worker: Worker) -> Worker:
     """Return a worker as it is read by others: with its allocation and its last check."""
     status = msgspec.structs.replace(
         worker.status,
         allocation=of(services.cache, worker, services.clock.now()),
+        ports=port_use(services.cache, worker),
         last_health_check_at=_checked_at(services, worker),
     )
     return msgspec.structs.replace(worker, status=status)

@@ -35,7 +35,7 @@ async def explain(
     made = msgspec.structs.replace(made, alerts=found, lines=(*made.lines, *told, *lines))
     if made.runbook is not None and not access.may(caller.principal, "update", "Pool"):
         made = msgspec.structs.replace(made, runbook=runbook.for_others(made.runbook))
-    return _with_pause(services, caller, obj, made)
+    return _with_pause(services, caller, obj, _with_help(services, caller, obj, made))
 
 
 def _raised(each: Raised) -> tuple[str, ...]:
@@ -56,6 +56,21 @@ async def _explained(services: ServiceContext, obj: Resource) -> Explanation:
         told: Explanation = await rules.explain(services, obj)
         return told
     return plain(obj, "" if rules is None or rules.about is None else rules.about(obj))
+
+
+def _with_help(
+    services: ServiceContext, caller: Caller, obj: Resource, made: Explanation
+) -> Explanation:
+    """Return the explanation with what would help, in words that the caller may act on."""
+    rules = TABLE.get(obj.kind)
+    told = []
+    for each in () if rules is None or rules.sooner is None else rules.sooner(services, obj):
+        may = not each.kind or access.may(caller.principal, "update", each.kind)
+        said = each.what if may else each.others
+        if said and said not in told:
+            told.append(said)
+    lines = (f"Earlier: {each}." for each in told)
+    return msgspec.structs.replace(made, earlier=tuple(told), lines=(*made.lines, *lines))
 
 
 def _with_pause(

@@ -42,11 +42,12 @@ async def get(
         await services.reached(found.revision)
         await services.awaited.settled(row, found.key, wait, caller.principal.id)
         found = await _seen(services, caller, row, name, namespace)
-    show = TABLE[row.name].shown
-    if show is None:
+    rules = TABLE[row.name]
+    if rules.shown is None:
         return found
-    await services.fresh()
-    shown: Resource = show(services, found)
+    if rules.of_others:
+        await services.fresh()
+    shown: Resource = rules.shown(services, found)
     return shown
 
 

@@ -230,6 +230,9 @@ def _instantiating(draft: Draft) -> Step:
 
 def _booting(draft: Draft, lab: LabStatus) -> Step:
     """Start what is imported; ready only when all nodes are up and the ports answer."""
+    again = session_start.tags_again(draft, lab)
+    if again is not None:
+        return again
     if lab.state in {"DEFINED_ON_CORE", "STOPPED"}:
         return session_start.begin(draft, lab)
     up = _all_up(draft)
@@ -251,9 +254,12 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
             told = f"ports do not answer: {draft.seen.ports_detail}"
             return draft.teardown(S.FAILED, PhaseReason.PORTS_SILENT, told)
         return draft.stay(f"ports do not answer yet: {draft.seen.ports_detail}", again=2.0)
-    if draft.seen.ports_open is None and draft.status.ports:
+    if draft.seen.ports_untried:
+        draft.fact(SessionCondition.PORTS_OPEN, "Unknown", SessionReason.NOT_TRIED)
+    elif draft.seen.ports_open is None and draft.status.ports:
         return draft.stay("waiting for the ports", again=2.0)
-    draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
+    else:
+        draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     draft.set(ready_at=draft.now)
     return draft.go(S.READY, PhaseReason.READY, f"{count(lab.booted, 'node')} booted")
 
@@ -290,6 +296,7 @@ def _ready(draft: Draft) -> Step:
         return draft.teardown(
             S.FAILED, PhaseReason.LAB_DELETED_OUTSIDE, "the lab is not on its server"
         )
+    _note_ports(draft)
     slot = draft.session.spec.slot
     if slot.start is not None and draft.now < slot.start:
         wait = (slot.start - draft.now).total_seconds()
@@ -311,6 +318,17 @@ def _lab_vanished(draft: Draft) -> bool:
     return draft.seen.looked and draft.seen.lab is None
 
 
+def _note_ports(draft: Draft) -> None:
+    """Record whether the ports of a lab that was ready answer; what is silent ends no session."""
+    if draft.seen.ports_open is None:
+        return
+    told, name = draft.seen.ports_detail, SessionCondition.PORTS_OPEN
+    if draft.seen.ports_open:
+        draft.fact(name, "True", SessionReason.ANSWERING)
+    else:
+        draft.fact(name, "False", SessionReason.NOT_ANSWERING, told)
+
+
 def _running(draft: Draft) -> Step:
     if draft.seen.host_dead:
         return _collect(draft, S.FAILED, PhaseReason.WORKER_LOST, draft.seen.host_detail)
@@ -326,6 +344,7 @@ def _running(draft: Draft) -> Step:
     end = draft.session.spec.slot.end or draft.status.end
     if end is not None and end != draft.status.end:
         draft.set(end=end)
+    _note_ports(draft)
     if end is None or draft.now >= end:
         return _collect(draft, S.COMPLETED, PhaseReason.SLOT_ENDED, "its time is over")
     absent = closing.absent(draft)

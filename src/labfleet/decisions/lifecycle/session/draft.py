@@ -42,6 +42,7 @@ PLACEMENTS = 5
 PRESENT = (
     SessionCondition.START_TURN,
     SessionCondition.LAB_STARTED,
+    SessionCondition.PORTS_TAGGED,
     SessionCondition.PORTS_OPEN,
     SessionCondition.HOST_REACHABLE,
     SessionCondition.ENDS_SOON,
@@ -58,15 +59,16 @@ class SessionObservation(msgspec.Struct, frozen=True):
     is surely gone, so every lab on it is. `host_unfit` says why no lab would start there, though
     it serves those that run; "" when it would. `lab` None with `looked` True means that no lab of
     ours is on the server. `active` counts nodes that are queued, started or booted.
-    `ports_open` None means not probed. `refused` is CML's final no to an import or start.
-    `definition` is the session's, None when it is gone; `ahead` counts the labs of its worker that
-    start before or beside this one.
+    `ports_open` None means not probed, `ports_untried` that settings want it so. `refused` is CML's
+    final no to an import or start. `definition` is the session's, None when it is gone; `ahead`
+    counts the labs of its worker that start before or beside this one.
     `watched_since` is when this process began to manage sessions: time in which no controller
     ran does not count against a lab. `before` is how many labs must have booted on the
     worker until it is this one's turn to start; 0 means now.
     `forced_out` is why its worker is emptied without waiting for it; None: it is not.
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
-    `tags_lost` are port tags that the import should have made and the server does not have.
+    `tags_lost` are port tags that the import should have made and the server does not have,
+    `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
     `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
@@ -81,6 +83,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     converged: bool | None = None
     ports_open: bool | None = None
     ports_detail: str = ""
+    ports_untried: bool = False
     refused: str | None = None
     forced_out: PhaseReason | None = None
     definition: Definition | None = None
@@ -89,6 +92,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     before: int = 0
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
+    tags_added: tuple[str, ...] | None = None
     used: dict[str, Use] | None = None
     measured: int = 0
     trouble: str = ""
@@ -197,7 +201,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
-                self.forget(*PRESENT)
+                self.forget(*PRESENT, SessionCondition.PROMISE_KEPT)
                 self.drop(FINALIZER_LAB)
         self.set(reason="" if reason is None else str(reason), message=message)
         if release:

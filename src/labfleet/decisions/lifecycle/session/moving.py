@@ -21,7 +21,7 @@ from labfleet.decisions.lifecycle.session.draft import (
 )
 from labfleet.resources import conditions
 from labfleet.resources.session import FINALIZER_LAB
-from labfleet.resources.session_conditions import PhaseReason, SessionReason
+from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 # --- a worker that does not answer -------------------------------------------------------
 
@@ -104,6 +104,7 @@ def _queue_again(draft: Draft, reason: AnyReason, detail: str) -> Step:
     for name in PRESENT:
         draft.set(conditions=conditions.drop(draft.status.conditions, name))
     draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")
+    draft.fact(SessionCondition.WORKER_ASSIGNED, "False", SessionReason.TAKEN_BACK, str(reason))
     return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)
 
 

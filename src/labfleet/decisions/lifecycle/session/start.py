@@ -8,12 +8,12 @@ own end waits until that one is gone, for capacity is never exceeded at any inst
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import ledger, placement, port_numbers, wording
+from labfleet.decisions import ledger, placement, port_holders, port_numbers, wording
 from labfleet.decisions.lifecycle.session.draft import Draft, S, Step
 from labfleet.decisions.lifecycle.session.phases import STARTED
 from labfleet.kernel.quantity import count
@@ -28,6 +28,9 @@ ROOM_PATIENCE = timedelta(minutes=5)
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 SHOWN = 3
+TAGS_SHOWN = 5
+TAG_WRITES = 3
+"""How often tags that a lab lacks are written again."""
 
 
 def room_held(session: Session, others: Iterable[Session], capacity: Amounts | None) -> str:
@@ -78,11 +81,36 @@ def _booked(session: Session) -> tuple[datetime, str]:
     return _LONG_AGO if held is None else held.start, session.metadata.uid
 
 
+def tags_again(draft: Draft, lab: LabStatus) -> Step | None:
+    """Compare the tags that were read back; return the step that writes those that are lost.
+
+    After `TAG_WRITES` of them the lab goes on without, since its other ports may serve: the
+    condition names what is missing, and a TCP port that stays silent ends it in its own time. Tags
+    that somebody added stay, for nobody knows what they are needed for.
+    """
+    lost, added = draft.seen.tags_lost, draft.seen.tags_added
+    if added is None:
+        return None
+    if lost:
+        told = _few(lost)
+        draft.fact(SessionCondition.PORTS_TAGGED, "False", SessionReason.TAGS_MISSING, told)
+        if lab.tags_written < TAG_WRITES:
+            draft.set(lab=msgspec.structs.replace(lab, tags_written=lab.tags_written + 1))
+            return draft.stay(f"port tags are missing, writing them again: {told}", do="tag")
+    elif added:
+        draft.fact(SessionCondition.PORTS_TAGGED, "False", SessionReason.TAGS_ADDED, _few(added))
+    elif draft.status.ports:
+        draft.fact(SessionCondition.PORTS_TAGGED, "True", SessionReason.TAGS_WRITTEN)
+    return None
+
+
+def _few(tags: Sequence[str]) -> str:
+    more = f" and {len(tags) - TAGS_SHOWN} more" if len(tags) > TAGS_SHOWN else ""
+    return ", ".join(tags[:TAGS_SHOWN]) + more
+
+
 def begin(draft: Draft, lab: LabStatus) -> Step:
-    """Write back lost tags, wait for the turn, or start."""
-    if draft.seen.tags_lost and lab.state == "DEFINED_ON_CORE":
-        told = ", ".join(draft.seen.tags_lost[:5])
-        return draft.stay(f"the import lost port tags, writing them back: {told}", do="tag")
+    """Wait for the turn, or start."""
     turn = conditions.find(draft.status.conditions, SessionCondition.START_TURN)
     if draft.seen.before:
         boot = "boots" if draft.seen.before == 1 else "boot"
@@ -142,3 +170,17 @@ def lost_tags(session: Session, nodes: Iterable[port_numbers.Tagged]) -> dict[st
         if label in have
     }
     return {label: tags for label, tags in lost.items() if tags}
+
+
+def added_tags(session: Session, nodes: Iterable[port_numbers.Tagged]) -> tuple[str, ...]:
+    """Return the port tags of a lab's nodes with a number that the session was not given."""
+    given = port_holders.given_to(session)
+    found = []
+    for node in nodes:
+        for tag in node.tags:
+            port = port_tags.parse(tag)
+            if port is None or port.outer is None:
+                continue
+            if (port.transport, port.outer) not in given:
+                found.append(f"{tag.strip()} of {node.label}")
+    return tuple(found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from labfleet.decisions import vitals
+from labfleet.decisions import port_holders, vitals
 from labfleet.decisions.lifecycle.worker import limits, phases
 from labfleet.decisions.lifecycle.worker.draft import Draft, P
 from labfleet.kernel.clock import utc_text
@@ -39,6 +39,7 @@ OF_A_MACHINE = (
     WorkerCondition.DISK_ALMOST_FULL,
     WorkerCondition.LICENCE_EXPIRING,
     WorkerCondition.OVER_COMMITTED,
+    WorkerCondition.PORTS_LOW,
 )
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
@@ -52,6 +53,7 @@ def note(draft: Draft) -> None:
     _planned(draft)
     _silent(draft)
     _load(draft)
+    _ports(draft)
     phase = draft.status.phase
     if phase not in phases.WATCHED:
         draft.set(health=Health.UNKNOWN)
@@ -331,6 +333,27 @@ def _load(draft: Draft) -> None:
         )
     elif holds is False:
         draft.fact(WorkerCondition.MEMORY_HIGH, "False", WorkerReason.BELOW_THRESHOLD)
+
+
+def _ports(draft: Draft) -> None:
+    """Say when few ports are left; where that never was so there is nothing to be said."""
+    use, thresholds = draft.seen.port_use, draft.seen.thresholds
+    before = _before(draft, WorkerCondition.PORTS_LOW)
+    if use is None or draft.status.phase not in phases.WATCHED:
+        return
+    share, top, low = (
+        port_holders.taken_percent(use), thresholds.ports_percent, thresholds.ports_eased_percent
+    )  # fmt: skip
+    if share >= top:
+        draft.fact(
+            WorkerCondition.PORTS_LOW,
+            "True",
+            WorkerReason.FEW_FREE,
+            f"{top:g} % or more of its ports are used or held; taken back below {low:g} %",
+            measured=Measured(value=round(share, 1), unit="percent", limit=top),
+        )
+    elif share < low and before is not None:
+        draft.fact(WorkerCondition.PORTS_LOW, "False", WorkerReason.ENOUGH_FREE)
 
 
 def _percent(values: Values, limit: float) -> Measured | None:

@@ -206,7 +206,8 @@ def _forget_machine(draft: Draft) -> None:
     """
     kept = LicenceStatus(order=draft.status.licence.order)
     draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=kept, conditions=())
-    draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0, foreign_ports=())
+    draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0)
+    draft.set(foreign_ports=(), held_ports=())
     draft.set(ready_since=None, empty_since=None, stray_labs=StrayLabs())
 
 

@@ -11,16 +11,18 @@ from typing import Literal
 
 import msgspec
 
-from labfleet.decisions import provider, stray_labs
+from labfleet.decisions import port_holders, provider, stray_labs
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
 from labfleet.decisions.lifecycle.worker.idle_finding import IdleFinding
+from labfleet.decisions.port_holders import SeenPort
 from labfleet.decisions.stray_labs import SeenLab
 from labfleet.kernel import errors
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.fleet_settings import Thresholds
+from labfleet.resources.held_ports import PortUse
 from labfleet.resources.machine import MachineStatus, TimeLimits
 from labfleet.resources.providers.trouble import Trouble
 from labfleet.resources.telemetry import ProviderPoint, Sample
@@ -53,6 +55,8 @@ CML's web service or one bad call makes one or two. Nobody waits longer beside a
 what was never imported there leaves (`session.moving`)."""
 FAILED_CHECKS = 1000
 """From here on failed checks are not counted further, so that a dead server costs no writes."""
+FOREIGN_PORTS_KEPT = 500
+"""How many numbers `foreignPorts` names; `heldPorts` bounds itself and leaves none out."""
 PROVIDER_BELIEVED = provider.PATIENCE.total_seconds()
 HELD_UP = "; held up: "
 """Stands in a message before what holds the worker up."""
@@ -88,7 +92,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     `provider` None: it was not asked anything; `checks_asked` False: people switched its checks
     off. `server_silent` are the seconds since CML last answered, once this look was over. `trouble`
     says why something could not be looked at. `idle` is what a look for the idle rule found.
-    `strays` are the labs with our marker that are no session's.
+    `strays` are the labs with our marker that are no session's; `unasked_ports` the numbers that labs
+    there name and were not given, `port_use` how the ports are used beside them.
     """
 
     machine: MachineStatus | None = None
@@ -100,7 +105,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     call: Call | None = None
     offer: Offer | None = None
     capacity: Amounts | None = None
-    foreign_ports: tuple[str, ...] | None = None
+    unasked_ports: tuple[SeenPort, ...] | None = None
+    port_use: PortUse | None = None
     strays: tuple[SeenLab, ...] | None = None
     stray_rules: stray_labs.Rules = stray_labs.Rules()
     sessions: int = 0
@@ -330,8 +336,17 @@ def note_server(draft: Draft) -> None:
             )
         )
     _note_capacity(draft)
-    if seen.foreign_ports is not None:
-        draft.set(foreign_ports=seen.foreign_ports)
+    if seen.unasked_ports is not None:
+        _note_ports(draft, seen.unasked_ports)
+
+
+def _note_ports(draft: Draft, seen: tuple[SeenPort, ...]) -> None:
+    """Record the numbers that labs on the server name unasked, so that nobody is given one."""
+    named = sorted({(each.transport, each.number) for each in seen})[:FOREIGN_PORTS_KEPT]
+    draft.set(
+        held_ports=port_holders.noted(draft.status.held_ports, seen, draft.now),
+        foreign_ports=tuple(f"{transport}/{number}" for transport, number in named),
+    )
 
 
 def _note_capacity(draft: Draft) -> None:

@@ -1,0 +1,169 @@
+"""What the owner of a session is told of a change of it: one rule for webhooks, streams and pages.
+
+Pure: compares the session before with the session after, so a change that is read again says the
+same again, under the id of its event. Few on purpose: nothing is said of what an owner cannot feel,
+such as another worker before the boot began, nor of a start that moves by less than `FELT`. Each
+other kind is bounded by what it tells of: ends come once, new places as often as a session is
+placed, and danger at most once in `danger.HOLD`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from labfleet.kernel.clock import format_instant
+from labfleet.resources import conditions, zones
+from labfleet.resources.notice import Notice, NoticeType
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session_conditions import PhaseReason, SessionCondition
+
+S, N = SessionPhase, NoticeType
+FELT = timedelta(minutes=5)
+"""By how much a start moves at least, unless somebody moved it, before its owner is told."""
+LONGEST = 500
+"""Characters of a sentence, and of what it quotes."""
+_BEGUN = frozenset({S.INSTANTIATING, S.READY})
+_AHEAD = frozenset({S.PENDING, S.SCHEDULED, S.INSTANTIATING, S.READY})
+_WORDS = {str(each): each.sentence for each in PhaseReason}
+
+
+def of_new(session: Session) -> Notice:
+    """Return what its owner is told of a new session."""
+    promised = session.status.claim is not None
+    slot = zones.span(_start(session), _end(session), session.spec.slot.zone)
+    said = "" if promised or session.spec.slot.start is None else "; no room is promised to it yet"
+    return _notice(session, N.BOOKED, f"is booked: {slot}{said}", promised=promised)
+
+
+def of_change(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield what the owner is told of a change; nothing more of a session that was over before."""
+    if _outcome(old) is not None:
+        return
+    if _outcome(new) is not None:
+        yield _over(new)
+        return
+    yield from _moved(old, new)
+    if new.status.phase is S.READY and old.status.phase is not S.READY:
+        yield _notice(new, N.READY, f"is ready{_until(new)}")
+    yield from _longer(old, new)
+    yield from _endangered(old, new)
+
+
+def _over(new: Session) -> Notice:
+    outcome = _outcome(new) or S.FAILED
+    why = new.status.outcome_message or new.status.message
+    facts = {"outcome": str(outcome), "reason": new.status.reason, "message": why[:LONGEST]}
+    told = f": {why}" if why else ""
+    if outcome is S.COMPLETED:
+        return _notice(new, N.STOPPED, f"is over{told}", **facts)
+    if outcome is S.CANCELLED:
+        return _notice(new, N.STOPPED, f"was stopped{told}", **facts)
+    begun = "has failed" if new.status.ready_at is not None else "did not start"
+    return _notice(new, N.FAILED, f"{begun}{told}", **facts)
+
+
+def _moved(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield that it starts at another time: somebody moved it, or it lost its place."""
+    before, after = _start(old), _start(new)
+    if new.status.phase in _AHEAD and before is not None and after is not None:
+        asked = old.spec.slot.start != new.spec.slot.start
+        if before != after and (asked or abs(after - before) >= FELT):
+            zone = new.spec.slot.zone
+            told = f"starts at {zones.both(after, zone)} instead of {zones.both(before, zone)}"
+            yield _notice(
+                new, N.MOVED, told, before=format_instant(before), reason=new.status.reason
+            )
+            return
+    if _lost_its_place(old, new):
+        word = new.status.reason
+        why = _WORDS.get(word, new.status.message).rstrip(".") or "its place is gone"
+        told = f"starts later than was told: {why[:1].lower()}{why[1:]}"
+        yield _notice(new, N.MOVED, told, reason=word, message=new.status.message[:LONGEST])
+
+
+def _lost_its_place(old: Session, new: Session) -> bool:
+    """Tell whether what had begun, or has no time of its own, is to be placed once more."""
+    was, now = old.status, new.status
+    if now.outcome is S.PENDING:
+        return was.outcome is not S.PENDING
+    if now.phase is not S.PENDING or was.outcome is S.PENDING:
+        return False
+    return was.phase in _BEGUN or (was.phase is S.SCHEDULED and new.spec.slot.start is None)
+
+
+def _longer(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield that somebody gave it another end; an end that its start works out is no news."""
+    before, after = _end(old), _end(new)
+    asked = old.metadata.generation != new.metadata.generation
+    moved = old.spec.slot.start != new.spec.slot.start
+    if before is None or after is None or before == after or not asked or moved:
+        return
+    kind, word = (N.EXTENDED, "later") if after > before else (N.SHORTENED, "earlier")
+    told = f"ends {word}: at {zones.both(after, new.spec.slot.zone)}"
+    yield _notice(new, kind, told, before=format_instant(before))
+
+
+def _endangered(old: Session, new: Session) -> Iterator[Notice]:
+    before, after = _danger(old), _danger(new)
+    if after == "False" and before != "False":
+        fact = conditions.find(new.status.conditions, SessionCondition.PROMISE_KEPT)
+        why = "" if fact is None else fact.message
+        reason = "" if fact is None else fact.reason
+        told = f"may not start as promised: {why}"
+        yield _notice(new, N.IN_DANGER, told, reason=reason, message=why[:LONGEST])
+    elif before == "False" and after == "True":
+        yield _notice(new, N.PROMISE_KEPT, f"has its place again{_from(new)}")
+
+
+def _danger(session: Session) -> str | None:
+    fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_KEPT)
+    return None if fact is None else fact.status
+
+
+def _outcome(session: Session) -> SessionPhase | None:
+    """Return how it ends, once that is decided; None before, and while it is to be placed anew."""
+    status = session.status
+    if status.phase in TERMINAL:
+        return status.phase
+    return status.outcome if status.outcome in TERMINAL else None
+
+
+def _start(session: Session) -> datetime | None:
+    return session.spec.slot.start or session.status.start
+
+
+def _end(session: Session) -> datetime | None:
+    return session.spec.slot.end or session.status.end
+
+
+def _from(session: Session) -> str:
+    start = _start(session)
+    return "" if start is None else f", from {zones.both(start, session.spec.slot.zone)}"
+
+
+def _until(session: Session) -> str:
+    end = _end(session)
+    return "" if end is None else f", until {zones.both(end, session.spec.slot.zone)}"
+
+
+def _notice(session: Session, kind: NoticeType, told: str, **facts: Any) -> Notice:
+    start, end = _start(session), _end(session)
+    about = {
+        "name": session.name,
+        "namespace": session.namespace,
+        "uid": session.metadata.uid,
+        "definition": session.spec.definition,
+        "start": None if start is None else format_instant(start),
+        "end": None if end is None else format_instant(end),
+        "zone": session.spec.slot.zone,
+        "phase": str(session.status.phase),
+    }
+    subject = f"Your lab {session.spec.definition} ({session.name}) {told}"
+    return Notice(
+        type=kind,
+        recipient=session.spec.owner,
+        subject=subject if len(subject) <= LONGEST else f"{subject[: LONGEST - 1]}…",
+        data={"session": about, **{name: each for name, each in facts.items() if each != ""}},
+    )

@@ -1,0 +1,50 @@
+"""Notice: one sentence for the owner of a session about what has just changed for them.
+
+A notice is a value: what happened, whom to tell, the sentence, and facts for programs. How it is
+sent is not known here, so a webhook, a page and a letter say the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labfleet.resources.conditions import Word
+from labfleet.resources.meta import Record
+
+
+class NoticeType(Word):
+    """What owners of sessions are told."""
+
+    BOOKED = (
+        "notice.booked",
+        "a session was asked for and accepted (promised: whether a pool holds it)",
+    )
+    MOVED = (
+        "notice.moved",
+        "its start is another one, or comes later than was told; `reason` says why (before)",
+    )
+    READY = "notice.ready", "its lab is up; the link leads to where it is reached, after signing in"
+    EXTENDED = "notice.extended", "it ends later (before)"
+    SHORTENED = "notice.shortened", "it ends earlier (before)"
+    STOPPED = "notice.stopped", "it is over: its time is, or somebody ended it (outcome, reason)"
+    FAILED = (
+        "notice.failed",
+        "it ended, or never started, although nobody wanted that (outcome, reason)",
+    )
+    IN_DANGER = "notice.in_danger", "what was promised to it may not be kept (reason)"
+    PROMISE_KEPT = "notice.promise_kept", "what was in danger has a place again"
+
+
+class Notice(Record, frozen=True, kw_only=True):
+    """What one person is told of one change of one session.
+
+    type: What happened.
+    recipient: Name of the owner whom it is for.
+    subject: The sentence, for a subject line or a chat.
+    data: Facts for programs; no address of a lab, no account, no secret.
+    """
+
+    type: NoticeType
+    recipient: str
+    subject: str
+    data: dict[str, Any] = {}

@@ -1,0 +1,139 @@
+"""Who holds a worker's ports: sessions, labs that name them unasked, and since when.
+
+The numbered case is a row of facts/fleet-bugs.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import pytest
+from alert_line import Line, measured
+from hypothesis import given
+from hypothesis import strategies as st
+from lifecycle_worlds import START, session
+
+from labfleet.decisions import port_holders
+from labfleet.decisions.port_holders import SeenPort
+from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, PortUse
+from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
+
+S = SessionPhase
+LATER = START + timedelta(hours=1)
+
+
+@dataclass
+class Node:
+    """A node as a server lists it."""
+
+    lab_id: str
+    tags: tuple[str, ...]
+    label: str = "r1"
+
+
+def holder(*numbers: int, lab: str | None = "lab-1", phase: SessionPhase = S.RUNNING) -> Session:
+    """A session with these TCP ports, whose lab is known or not."""
+    ports = tuple(
+        PortAllocation(name=f"p{each}", node="r1", kind="serial", number=each) for each in numbers
+    )
+    known = None if lab is None else LabStatus(title="t", marker="u-1", id=lab)
+    return session(phase, ports=ports, lab=known)
+
+
+def test_a_port_belongs_to_the_lab_it_was_given_to():
+    """The lab's own numbers are no news; each further one, and each in another lab, is held (T41)."""
+    mine = holder(2000, 2001)
+    own = Node("lab-1", ("serial:2000", "serial:5041"))
+    theirs = Node("lab-2", ("serial:2001", "pat:udp:2000:53", "core"))
+    assert port_holders.unasked((own, theirs), (mine,)) == (
+        SeenPort("tcp", 2001, "lab-2"),
+        SeenPort("tcp", 5041, "lab-1"),
+        SeenPort("udp", 2000, "lab-2"),
+    )
+
+
+def test_a_lab_that_is_being_imported_may_be_any():
+    """While a session's lab has no known id its numbers raise no alarm, wherever they are seen."""
+    coming = holder(2000, lab=None, phase=S.INSTANTIATING)
+    assert port_holders.unasked((Node("lab-9", ("serial:2000",)),), (coming,)) == ()
+    known = holder(2000, lab="lab-1")
+    assert port_holders.unasked((Node("lab-9", ("serial:2000",)),), (known,)) != ()
+
+
+def test_a_look_keeps_since_when_and_forgets_what_is_gone():
+    """Numbers that follow each other are one stretch; what is seen again keeps its first sight."""
+    seen = [SeenPort("tcp", number, "lab-2") for number in (5040, 5041, 5043)]
+    first = port_holders.noted((), seen, START)
+    assert [(each.first, each.last, each.since) for each in first] == [
+        (5040, 5041, START), (5043, 5043, START),
+    ]  # fmt: skip
+    grown = port_holders.noted(first, [*seen, SeenPort("tcp", 5042, "lab-2")], LATER)
+    assert [(each.first, each.last, each.since) for each in grown] == [(5040, 5043, START)]
+    other = port_holders.noted(first, [SeenPort("tcp", 5041, "lab-3")], LATER)
+    assert [(each.lab, each.since) for each in other] == [("lab-3", LATER)]
+    assert port_holders.noted(first, (), LATER) == ()
+
+
+ports = st.lists(
+    st.builds(
+        SeenPort, st.sampled_from(["tcp", "udp"]), st.integers(1, 65535),
+        st.sampled_from(["a", "b", "c"]),
+    ),
+    max_size=400,
+)  # fmt: skip
+
+
+@given(ports)
+def test_no_named_port_is_ever_left_out(seen):
+    """However many numbers labs name, the bounded record holds each of them."""
+    found = port_holders.noted((), seen, START)
+    assert len(found) <= port_holders.KEPT
+    held = port_holders.numbers(found, 1, 65535)
+    assert {(each.transport, each.number) for each in seen} <= held
+
+
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_more_than_is_listed_holds_all_that_follows(transport):
+    """Of a server with too many named ports the rest is not taken for free."""
+    seen = [SeenPort("tcp", number, "a") for number in range(FIRST, FIRST + 1200, 2)]
+    found = port_holders.noted((), seen, START)
+    assert len(found) == port_holders.KEPT
+    assert (transport, LAST) in port_holders.numbers(found)
+    assert ("tcp", FIRST + 1) not in port_holders.numbers(found)
+
+
+def test_used_held_and_free_add_up():
+    """A port counts once; what ends is held until its lab was seen gone, out of range not at all."""
+    sessions = [holder(2000, 2001), holder(2002, lab="lab-2", phase=S.STOPPING)]
+    stranger = HeldPorts(transport="tcp", first=1999, last=2003, lab="x", since=START)
+    found = port_holders.use(sessions, [stranger])
+    size = LAST - FIRST + 1
+    assert found.tcp == PortCounts(used=2, held=2, free=size - 4)
+    assert found.udp == PortCounts(free=size)
+
+
+def test_only_what_is_over_says_why_it_is_held():
+    """A session that runs uses its ports; one that is being removed holds them, with its message."""
+    assert port_holders.why(holder(2000)) == ""
+    over = holder(2000, phase=S.STOPPING)
+    told = msgspec.structs.replace(over.status, message="stopping the lab")
+    assert "stopping the lab" in port_holders.why(msgspec.structs.replace(over, status=told))
+
+
+def test_few_free_ports_raise_an_alert_that_eases_later():
+    """90 percent taken raises PortsLow, between 85 and 90 it stays, below it is taken back."""
+
+    def left(tcp: int, udp: int = 6000) -> PortUse:
+        return PortUse(tcp=PortCounts(free=tcp), udp=PortCounts(free=udp))
+
+    line = Line()
+    line.look(measured(), port_use=left(700))
+    assert line.fact("PortsLow") == ("", "")
+    line.look(measured(), port_use=left(6000, 600))
+    assert line.fact("PortsLow") == ("True", "FewFree")
+    line.look(measured(), port_use=left(700))
+    assert line.fact("PortsLow") == ("True", "FewFree")
+    line.look(measured(), port_use=left(1000))
+    assert line.fact("PortsLow") == ("False", "EnoughFree")
