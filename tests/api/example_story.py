@@ -211,6 +211,14 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
 
 
+async def what_a_person_holds(ask: Recorder) -> None:
+    """End a token, and a calendar's address from beginning to end."""
+    token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
+    await ask.ask("DELETE", f"/api/v1/tokens/{token}")
+    for method in ("POST", "GET", "DELETE"):
+        await ask.ask(method, "/api/v1/calendar-feed")
+
+
 async def a_moved_slot(ask: Recorder) -> None:
     """Book a slot and move it to the afternoon."""
     slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z", "zone": "Europe/Warsaw"}
@@ -375,10 +383,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
-    token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
-    await ask.ask("DELETE", f"/api/v1/tokens/{token}")
-    for method in ("POST", "GET", "DELETE"):
-        await ask.ask(method, "/api/v1/calendar-feed")
+    await what_a_person_holds(ask)
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})
