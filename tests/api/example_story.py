@@ -205,8 +205,26 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "GET", "/api/lablet-definitions/two/resource-observations", None
     yield "POST", f"{at}/observe", {}
     yield "POST", "/api/lablet-sessions/s1/observe-resources", None
+    yield "POST", f"{at}/check-in", {}
     yield "POST", f"{at}/extend", {"bySeconds": 1800}
+    yield "POST", f"{at}/shorten", {"bySeconds": 600}
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
+
+
+async def what_a_person_holds(ask: Recorder) -> None:
+    """End a token, and a calendar's address from beginning to end."""
+    token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
+    await ask.ask("DELETE", f"/api/v1/tokens/{token}")
+    for method in ("POST", "GET", "DELETE"):
+        await ask.ask(method, "/api/v1/calendar-feed")
+
+
+async def a_moved_slot(ask: Recorder) -> None:
+    """Book a slot and move it to the afternoon."""
+    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z", "zone": "Europe/Warsaw"}
+    booked = {"metadata": {"name": "s8"}, "spec": {**SPECS["Session"], "slot": slot}}
+    await ask.ask("POST", "/api/v1/sessions", booked)
+    await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
 
 
 async def what_is_used(ask: Recorder, run: str) -> None:
@@ -365,13 +383,11 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await ask.ask(
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )
+    await a_moved_slot(ask)
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
-    token = (await ask.ask("GET", "/api/v1/tokens")).json["items"][-1]["id"]
-    await ask.ask("DELETE", f"/api/v1/tokens/{token}")
-    for method in ("POST", "GET", "DELETE"):
-        await ask.ask(method, "/api/v1/calendar-feed")
+    await what_a_person_holds(ask)
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})

@@ -108,6 +108,8 @@ def test_each_refusal_of_many_names_its_session_once(run, stub, detail, told):
         (["drain", "w-1", "-y", "--deadline"], "deadline"),
         (["extend", "s-1", "--to"], "end"),
         (["token", "create", "--role", "user", "--owner", "ada", "--expires"], "expires"),
+        (["shorten", "s-1", "--to"], "end"),
+        (["move", "s-1", "--to"], "start"),
         (["retry", "s-2", "--end"], "slot.end"),
         (["retry", "s-2", "--start"], "slot.start"),
     ],
@@ -125,6 +127,8 @@ def test_every_instant_is_read_as_it_is_printed(run, stub, argv, field, text):
 PAST = [
     ["drain", "w-1", "--deadline", "2026-11-27T11:00:00Z"], ["drain", "w-1", "--deadline", "0s"],
     ["extend", "-l", "exam=a", "--to", "2026-11-27T11:00:00Z"],
+    ["shorten", "-l", "exam=a", "--to", "2026-11-27T11:00:00Z"],
+    ["move", "-l", "exam=a", "--to", "2026-11-27T11:00:00Z"],
     ["retry", "-l", "exam=a", "--end", "2026-11-27T11:00:00Z"],
     ["token", "create", "--role", "user", "--owner", "ada", "--expires", "2026-01-01T11:00:00Z"],
 ]  # fmt: skip

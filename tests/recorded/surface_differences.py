@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_sessions import SESSIONS
+from surface_of_slots import SLOTS
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
@@ -441,6 +442,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | SLOTS
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

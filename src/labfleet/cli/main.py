@@ -77,6 +77,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
     "extend": ("labfleet.cli.commands.verbs", "extend", "Give a session or a group more time."),
+    "shorten": (
+        "labfleet.cli.commands.slots",
+        "shorten",
+        "End a session earlier; what it frees is free at once.",
+    ),
+    "check-in": (
+        "labfleet.cli.commands.slots",
+        "check_in",
+        "Say that a session's person has come.",
+    ),
+    "move": ("labfleet.cli.commands.slots", "move", "Move a session's slot to another start."),
     "calendar-file": (
         "labfleet.cli.commands.calendar_files",
         "calendar_file",

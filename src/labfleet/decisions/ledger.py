@@ -104,6 +104,21 @@ def free_at(capacity: Amounts, reservations: Iterable[Reservation], at: datetime
     return less(capacity, peak(reservations, at, at + timedelta(microseconds=1)))
 
 
+def full_from(
+    wanted: Amounts, capacity: Amounts, reservations: Sequence[Reservation], since: datetime
+) -> datetime:
+    """Return the first instant from `since` on at which a further amount does not fit.
+
+    The caller knows that there is one; without any it is `since`.
+    """
+    starts = sorted({since, *(each.start for each in reservations if each.start > since)})
+    for at in starts:
+        held = peak(reservations, at, at + timedelta(microseconds=1))
+        if shortages(wanted, capacity, held):
+            return at
+    return since
+
+
 def less(capacity: Amounts, held: Amounts) -> Amounts:
     """Return capacity minus held, never below zero."""
     return of_vector(max(0, left) for left in map(sub, vector(capacity), vector(held)))

@@ -20,6 +20,10 @@ from labfleet.resources.strategy import LabType
 
 TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+WARN_MINUTES = (15, 5)
+"""How long before its end a session is said to end soon, where nobody says otherwise."""
+Variable = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+Minute = Annotated[int, msgspec.Meta(ge=1, le=1440)]
 CmlVersion = Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
 TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]{1,96}$")]
 
@@ -85,6 +89,19 @@ class LabUser(Record, frozen=True, kw_only=True):
     ask: Annotated[str, msgspec.Meta(max_length=256)] = ""
 
 
+class ExtensionPolicy(Record, frozen=True, kw_only=True):
+    """How far people may extend their own sessions; who may do all is bound by the length alone.
+
+    times: How often; null means any number of times, 0 means never.
+    longest_minutes: By how much at once; null means by any.
+    total_minutes: By how much in all; null means by any.
+    """
+
+    times: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
+    longest_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+    total_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+
+
 class DefinitionSpec(Record, frozen=True, kw_only=True):
     """What a lab is and asks for.
 
@@ -99,6 +116,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     defaults.
     lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
+    variables: Variables that stand as ${NAME} in configurations of the topology's nodes; each lab gets
+    its session's value, and a session without one is refused.
     licence_affinity: Kinds of licence whose workers may host it; empty means any.
     lab_type: What the lab is made of; of the others than CML no session is made yet.
     cml_version_min: First version of CML that it runs under, such as 2.8; null means any.
@@ -106,7 +125,14 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     any.
     default_duration_minutes: Length of a slot that names no end.
     max_duration_minutes: Greatest length of a slot.
+    extension: How far people may extend their own sessions.
     grace_minutes: How long after the slot's start a session may still begin.
+    teardown_minutes: How long after a slot's end its lab may still hold its capacity: it is part of
+    what is promised, so that the next slot never meets the cleaning up of this one.
+    warn_minutes: How many minutes before its end a running session is said to end soon; each is said
+    once, and again after the end has moved away.
+    no_show_minutes: How long after its lab runs a session is released when nobody has checked in to
+    it; null means never, so that nobody loses a lab for being late.
     on_worker_loss: What becomes of a session that has not begun when its worker fails: placed
     again, or failed.
     deprecated: Whether no new session may use it.
@@ -127,11 +153,16 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     cml_version_max: CmlVersion | None = None
     default_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 60
     max_duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] = 480
+    extension: ExtensionPolicy = ExtensionPolicy()
     grace_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)] = 30
+    teardown_minutes: Annotated[int, msgspec.Meta(ge=1, le=240)] = 10
+    warn_minutes: Annotated[tuple[Minute, ...], msgspec.Meta(max_length=5)] = WARN_MINUTES
+    no_show_minutes: Annotated[int, msgspec.Meta(ge=5, le=1440)] | None = None
     on_worker_loss: Literal["replace", "fail"] = "replace"
     deprecated: bool = False
     replacement: str | None = None
     lab_user: LabUser | None = None
+    variables: Annotated[tuple[Variable, ...], msgspec.Meta(max_length=32)] = ()
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):
@@ -238,6 +269,7 @@ KIND = Kind(
         "resources",
         "port_template",
         "licence_affinity",
+        "variables",
         "lab_type",
         "cml_version_min",
         "cml_version_max",

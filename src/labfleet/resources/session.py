@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from labfleet.resources.amounts import Claim, Reservation
+from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import DefinitionPin, LabUser
+from labfleet.resources.definition import DefinitionPin, LabUser, Variable
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
@@ -85,14 +85,27 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+VARIABLES = 32
+"""Most variables of one session."""
+EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
+Value = Annotated[str, msgspec.Meta(max_length=1024)]
+
+
 class SessionSpec(Record, frozen=True, kw_only=True):
-    """What a person asks for. Only slot.end (extend), priority and cancel may change later.
+    """What a person asks for. Only the slot, by verbs, priority and cancel may change later.
 
     definition: Name of the definition whose lab is run.
     owner: Whose session it is; a user's own name unless an operator says another.
     slot: From when to when it shall run.
     track: Lab track whose workers may host it; null means the definition's.
     priority: Rank among waiting sessions, higher first; users may not raise it.
+    duration_minutes: Length of a slot that names no end; null means the definition's.
+    time_factor: How many times as long as others its person may take, such as 1.25, 1.5 or 2: the
+    length of the slot is multiplied, in all that is promised too. Users may not set it.
+    student_email: E-mail address of its person, for webhooks; shown to them, operators and admins.
+    environment: Values of variables, kept, shown and given to webhooks, so no place for secrets. They
+    stand in configurations of the lab's nodes only where its definition names them.
+    limits: The most that its lab may need; a definition that needs more is refused. 0 limits nothing.
     reservation_id: Name of the booking in the system that made it; only kept and shown.
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
@@ -109,6 +122,11 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     cancel: Cancellation | None = None
     observe_requested: datetime | None = None
     when_full: Literal["refuse", "wait"] = "refuse"
+    duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
+    time_factor: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.0
+    student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
+    environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
+    limits: Amounts | None = None
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
@@ -299,6 +317,17 @@ class SessionLink(Record, frozen=True, kw_only=True):
     uid: str
 
 
+class Extensions(Record, frozen=True, kw_only=True):
+    """How far a session's own person has extended it, as its definition's `extension` counts.
+
+    times: How often.
+    seconds: By how many seconds in all; a shorter end gives none of them back.
+    """
+
+    times: int = 0
+    seconds: int = 0
+
+
 class SessionSeat(Record, frozen=True, kw_only=True):
     """Which seat of which group a session is.
 
@@ -354,6 +383,10 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     definition: The definition as it was when the session was made.
     start: Resolved beginning of the slot.
     end: Resolved end of the slot.
+    extensions: How far its own person has extended it.
+    warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
+    checked_in_at: When somebody said that its person has come; null: nobody did.
+    checked_in_by: Who said so.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -428,6 +461,10 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_count: int = 0
     retry_of: SessionLink | None = None
     retried_as: SessionLink | None = None
+    extensions: Extensions = Extensions()
+    warned_minutes: int | None = None
+    checked_in_at: datetime | None = None
+    checked_in_by: str = ""
     seat: SessionSeat | None = None
 
 

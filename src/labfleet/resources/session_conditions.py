@@ -14,6 +14,7 @@ class SessionReason(Reason):
     AUTOMATION_PAUSED = "AutomationPaused", "Its pool, or every automatic action, was paused."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
+    END_NEAR = "EndNear", "Its time is over soon; the message says when."
     DRAINING = "Draining", "Its pool is being emptied."
     GIVEN = "Given", "It is its turn."
     NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
@@ -100,6 +101,11 @@ class SessionCondition(ConditionType):
         R.ANSWERING,
         R.NOT_SEEN,
         R.WORKER_FAILED,
+    )
+    ENDS_SOON = (
+        "EndsSoon",
+        "Its end is near: its people should save their work, or ask for more time.",
+        R.END_NEAR,
     )
     COLLECTED = (
         "Collected",
@@ -189,6 +195,7 @@ class PhaseReason(Word):
     NEVER_FITS = "NeverFits", "It asks for more than any worker that can exist has."
     NEVER_STARTED = "NeverStarted", "It had not started when its time was over."
     NO_DEFINITION = "NoDefinition", "Its definition is gone."
+    NO_SHOW = "NoShow", "Nobody checked in to it in time, as its definition asks for."
     NO_TYPE = "NoMatchingType", "No worker runs labs of its definition's type."
     PORTS_SILENT = "PortsSilent", "Its lab is up, and its ports do not answer."
     READY = "Ready", "Its lab is up."

@@ -29,6 +29,7 @@ VERSIONS = (
     "0.2.0", "0.2.1", "0.2.2", "0.3.0", "0.3.1",
 )  # fmt: skip
 _LIMITS = documents.Limits(nodes=400_000)
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
 _MARKER = re.compile(r"labfleet: ([!-~]{1,200})\s*")
 # What JSON may hold raw but YAML may not, or would fold into a space.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -80,12 +81,20 @@ def parse(text: str | bytes) -> Topology:
     return made
 
 
-def personalise(text: str, *, title: str, marker: str, tags: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the topology as YAML text with this title, marker and these port tags.
+def personalise(
+    text: str,
+    *,
+    title: str,
+    marker: str,
+    tags: Mapping[str, tuple[str, ...]],
+    values: Mapping[str, str] | None = None,
+) -> str:
+    """Return the topology as YAML text with this title, marker, these port tags and values.
 
     `tags` is keyed by node label or node id; a node's own port tags are replaced, other tags
     kept. The marker becomes the first line of the notes. A node without x or y gets a place beside
     the others. The text is JSON, which is YAML: no scalar in it can be read in two ways.
+    `values` stand where configurations of nodes write ${NAME}; other names are left as they are.
     errors.Invalid when the file is not a topology or does not name a node of `tags`.
     """
     reader = Reader(read(text))
@@ -103,7 +112,9 @@ def personalise(text: str, *, title: str, marker: str, tags: Mapping[str, tuple[
     lab["notes"] = with_marker(topology.notes, marker)
     root["lab"] = lab
     placed = topology_places.with_places(root.get("nodes") or [])
-    root["nodes"] = [_retag(_plain_numbers(node), tags) for node in placed]
+    root["nodes"] = [
+        _configured(_retag(_plain_numbers(node), tags), values or {}) for node in placed
+    ]
     root["links"] = [_as_in_files(link) for link in root.get("links") or []]
     body = msgspec.json.format(msgspec.json.encode(root), indent=1).decode()
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n"
@@ -140,6 +151,26 @@ def _retag(node: dict[str, Any], tags: Mapping[str, tuple[str, ...]]) -> dict[st
     if new == old:
         return node
     return {**node, "tags": new}
+
+
+def _configured(node: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    """Return the node with values in its configuration, a text or files with name and content."""
+    known = node.get("configuration")
+    if not values or not known:
+        return node
+
+    def filled(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
+
+    if isinstance(known, list):
+        files = [
+            {**each, "content": filled(each.get("content"))} if isinstance(each, dict) else each
+            for each in known
+        ]
+        return {**node, "configuration": files}
+    return {**node, "configuration": filled(known)}
 
 
 def _plain_numbers(node: dict[str, Any]) -> dict[str, Any]:

@@ -78,6 +78,26 @@ class ExtendRequest(Record, frozen=True, kw_only=True):
     by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
 
 
+class ShortenRequest(Record, frozen=True, kw_only=True):
+    """The new end, or by how much earlier; exactly one of the two.
+
+    end: The new end.
+    by_seconds: By how many seconds earlier it ends.
+    """
+
+    end: datetime | None = None
+    by_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] | None = None
+
+
+class MoveRequest(Record, frozen=True, kw_only=True):
+    """Where a slot is moved; it stays as long as it is.
+
+    start: The new start.
+    """
+
+    start: datetime
+
+
 class RetryRequest(Record, frozen=True, kw_only=True):
     """Why, and when the new attempt is to run.
 
@@ -95,6 +115,8 @@ def routes(services: ServiceContext) -> Routes:
     _drains(made, services)
     _cordons(made, services)
     _sessions(made, services)
+    _times(made, services)
+    _moves(made, services)
     _retries(made, services)
     return made
 
@@ -200,6 +222,30 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         return await verbs.cancel(services, who, name, namespace, reason=sent.reason, uid=uid)
 
     @made.post(
+        "/api/v1/sessions/{name:str}/check-in", "Say that its person has come",
+        tag="sessions", needs=("check-in", "Session"),
+    )  # fmt: skip
+    async def check_in_session(
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default", uid: Uid = None
+    ) -> Session:
+        """Say that a session's person has come, so that it is not released for absence."""
+        del sent
+        return await verbs.check_in(services, who, name, namespace, uid=uid)
+
+    @made.post(
+        "/api/v1/sessions/{name:str}/observe", "Ask for an observation",
+        tag="sessions", needs=("observe", "Session"), status=202,
+    )  # fmt: skip
+    async def observe_session(
+        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
+    ) -> Session:
+        """Ask the lab controller to look at the session's lab; the session shows it later."""
+        del sent
+        return await verbs.observe(services, who, name, namespace)
+
+
+def _times(made: Routes, services: ServiceContext) -> None:
+    @made.post(
         "/api/v1/sessions/{name:str}/extend", "Move the end of a session",
         tag="sessions", needs=("extend", "Session"),
     )  # fmt: skip
@@ -212,7 +258,7 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         idempotency_key: Key = None,
         uid: Uid = None,
     ) -> Session:
-        """Give a session a later end, if its worker is free for so long."""
+        """Give a session a later end, if that takes nothing from others; else the longest is named."""
         return await verbs.extend(
             services,
             who,
@@ -225,15 +271,45 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         )
 
     @made.post(
-        "/api/v1/sessions/{name:str}/observe", "Ask for an observation",
-        tag="sessions", needs=("observe", "Session"), status=202,
+        "/api/v1/sessions/{name:str}/shorten", "End a session earlier",
+        tag="sessions", needs=("shorten", "Session"),
     )  # fmt: skip
-    async def observe_session(
-        who: Caller, name: Name, sent: Nothing, namespace: Namespace = "default"
+    async def shorten_session(
+        who: Caller,
+        name: Name,
+        sent: ShortenRequest,
+        *,
+        namespace: Namespace = "default",
+        idempotency_key: Key = None,
+        uid: Uid = None,
     ) -> Session:
-        """Ask the lab controller to look at the session's lab; the session shows it later."""
-        del sent
-        return await verbs.observe(services, who, name, namespace)
+        """Give a session an earlier end; the time after it is free for others at once."""
+        return await verbs.shorten(
+            services,
+            who,
+            name,
+            namespace,
+            end=sent.end,
+            by=None if sent.by_seconds is None else timedelta(seconds=sent.by_seconds),
+            key=idempotency_key,
+            uid=uid,
+        )
+
+
+def _moves(made: Routes, services: ServiceContext) -> None:
+    @made.post(
+        "/api/v1/sessions/{name:str}/move", "Move a slot to another start",
+        tag="sessions", needs=("move", "Session"),
+    )  # fmt: skip
+    async def move_session(
+        who: Caller,
+        name: Name,
+        sent: MoveRequest,
+        namespace: Namespace = "default",
+        uid: Uid = None,
+    ) -> Session:
+        """Move a slot that has not begun; where the new one does not fit, the old one is kept."""
+        return await verbs.move(services, who, name, namespace, start=sent.start, uid=uid)
 
 
 def _retries(made: Routes, services: ServiceContext) -> None:

@@ -112,6 +112,11 @@ class Actions:
             title=lab.title,
             marker=lab.marker,
             tags=port_numbers.tags(session.status.ports),
+            values={
+                name: session.spec.environment[name]
+                for name in definition.spec.variables
+                if name in session.spec.environment
+            },
         )
 
 

@@ -12,7 +12,14 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.session import Session
 
 TEARDOWN = timedelta(minutes=10)
-"""How long after its end a lab may still hold its capacity."""
+"""How long after its end a lab may still hold its capacity when its definition is gone."""
+
+
+def teardown(definition: Definition | None) -> timedelta:
+    """Return how long after its end a session's lab may still hold its capacity."""
+    if definition is None:
+        return TEARDOWN
+    return timedelta(minutes=definition.spec.teardown_minutes)
 
 
 def asked(
@@ -24,7 +31,7 @@ def asked(
     return PlacementRequest(
         amounts=definition.status.demand,
         start=begin,
-        end=end + TEARDOWN,
+        end=end + teardown(definition),
         track=session.spec.track or definition.spec.track,
         licence_affinity=definition.spec.licence_affinity,
         needs=needs(definition.status),

@@ -48,10 +48,15 @@ def nearest(near: Nearest, start: datetime, end: datetime, days: int, what: str 
     return said
 
 
-def advice(near: Nearest, start: datetime, end: datetime, days: int, *, grow: str) -> str:
-    """Return what would help; `grow` is what of the pool would, empty for who may not change it."""
+def advice(
+    near: Nearest, start: datetime, end: datetime, days: int, *, grow: str, waits: bool = True
+) -> str:
+    """Return what would help; `grow` is what of the pool would, empty for who may not change it.
+
+    `waits` tells whether there is a waiting list for it.
+    """
     said = nearest(near, start, end, days)
-    help_ = "whenFull: wait puts it on the waiting list"
-    if grow:
-        help_ = f"a greater {grow} would hold it, {help_}"
-    return f"{said}; {help_}"
+    help_ = [f"a greater {grow} would hold it"] if grow else []
+    if waits:
+        help_.append("whenFull: wait puts it on the waiting list")
+    return "; ".join([said, *([", ".join(help_)] if help_ else [])])

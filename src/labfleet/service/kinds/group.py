@@ -17,14 +17,22 @@ from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources.group import BookedSeat, Group, GroupStatus, SeatCounts
 from labfleet.resources.meta import Key
-from labfleet.resources.session import Session
+from labfleet.resources.session import Session, SessionSpec
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.core.shared_reads import SharedReads
-from labfleet.service.kinds import group_claims, group_seats, indices, session_claims, session_rules
+from labfleet.service.kinds import (
+    group_claims,
+    group_seats,
+    indices,
+    session_claims,
+    session_rules,
+    session_shares,
+    session_times,
+)
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
@@ -53,11 +61,12 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
     definition = await session_rules.usable(services, spec.definition, new.namespace)
     session_rules.own_track(caller, spec.track, definition)
     if who.role is Role.USER:
-        session_rules.few_enough(services, owner, new.namespace, len(seats))
-    start, end = session_rules.resolved(spec.slot, definition, services.clock.now())
+        session_shares.few_enough(services, owner, new.namespace, len(seats))
+    asked = SessionSpec(definition=spec.definition, slot=spec.slot)
+    start, end = session_times.resolved(asked, definition, services.clock.now())
     made = group_seats.sessions(services, new, seats, definition)
     if who.role is Role.USER:
-        session_rules.short_enough(services, made)
+        session_shares.short_enough(services, made)
     some = spec.when_full == "some"
     done = await group_claims.book(services, caller, made, definition, some=some)
     there = {each.status.seat.seat: each.name for each in done.sessions if each.status.seat}
@@ -184,7 +193,7 @@ async def _moved(
             continue
         later = last + group_seats.longer(end - before, factor)
         try:
-            made.append(await session_rules.extended(services, caller, each, later, beside))
+            made.append(await session_times.extended(services, caller, each, later, beside))
         except (Refused, errors.Invalid) as error:
             refused.append((f"seat {seat.seat}", error.message))
     if refused:

@@ -32,7 +32,7 @@ from labfleet.resources.session import (
 )
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, session_rules
+from labfleet.service.kinds import indices, session_rules, session_times
 
 _PLAIN = re.compile(r"\d{1,4}|spare-\d{1,3}")
 _PHASES = {
@@ -88,12 +88,13 @@ def sessions(
     Invalid for a slot that cannot be, naming the seats whose factor makes it too long.
     """
     slot, now = group.spec.slot, services.clock.now()
-    start, end = session_rules.resolved(slot, definition, now)
+    asked = SessionSpec(definition=group.spec.definition, slot=slot)
+    start, end = session_times.resolved(asked, definition, now)
     made, taken, problems = list[Session](), set[str](), list[tuple[str, str]]()
     for seat in seats:
         last = stretched(start, end, seat.factor)
         try:
-            session_rules.longest(definition, start, last, f"seat {seat.name}: factor")
+            session_times.longest(definition, start, last, f"seat {seat.name}: factor")
         except errors.Invalid as error:
             problems += error.problems
             continue

@@ -33,6 +33,7 @@ class Claims:
 
     `drafts` are sessions that were written in this request and that the cache may lack. `stopped`:
     pools whose template is disabled count too, for what runs on them and makes no new worker.
+    `without` is the uid of a session whose own claim does not count.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Claims:
         drafts: Iterable[Session] = (),
         *,
         stopped: bool = False,
+        without: str = "",
     ) -> None:
         self._stopped = stopped
         self._cache = cache
         self._now = now
+        self._without = without
         self._drafts = [each for each in drafts if each.status.claim is not None]
         self._pools: dict[Key, PoolClaims | None] = {}
         self._days: set[tuple[Key, int]] = set()
@@ -78,6 +81,8 @@ class Claims:
         made = PoolClaims(known, self._now)
         for draft in self._drafts:
             claim = draft.status.claim
+            if draft.metadata.uid == self._without:
+                continue
             if draft.namespace == pool.namespace and claim is not None and claim.pool == pool.name:
                 made.add(Claimed(uid=draft.metadata.uid, claim=claim))
         self._read(pool, made, in_utc(self._now).toordinal())
@@ -91,7 +96,7 @@ class Claims:
         self._days.add((pool.key, day))
         sessions = self._cache.by(indices.SESSIONS_CLAIMING, (pool.key.path, day))
         for each in read(self._cache, sessions):
-            if each.uid not in into:
+            if each.uid not in into and each.uid != self._without:
                 into.add(each)
 
     def _on(self, worker: Worker, into: PoolClaims) -> None:
@@ -101,7 +106,9 @@ class Claims:
         """
         for session in self._cache.by(indices.SESSIONS_HERE, worker.key.path):
             held, claim = session.status.reservation, session.status.claim
-            if session.metadata.uid in into or held is None:
+            if session.metadata.uid in into or session.metadata.uid == self._without:
+                continue
+            if held is None:
                 continue
             if claim is not None and claim.pool == into.extent.pool:
                 for each in read(self._cache, [session]):

@@ -17,9 +17,23 @@ from labfleet.service.kinds import (
     session_view,
 )
 
-_PEOPLE = frozenset({"create", "delete", "cancel", "extend", "retry", "observe"})
+_PEOPLE = frozenset(
+    {"create", "delete", "cancel", "extend", "shorten", "move", "check-in", "retry", "observe"}
+)
 _ASKED = frozenset(
-    {"definition", "owner", "slot", "track", "priority", "reservationId", "whenFull"}
+    {
+        "definition",
+        "durationMinutes",
+        "environment",
+        "limits",
+        "owner",
+        "priority",
+        "reservationId",
+        "slot",
+        "studentEmail",
+        "track",
+        "whenFull",
+    }
 )
 
 

@@ -16,13 +16,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions.claims import refusals
-from labfleet.decisions.claims.asked import TEARDOWN, asked
+from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
 from labfleet.decisions.claims.places import Claimed, Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import in_utc, utc_text
+from labfleet.resources import refs
 from labfleet.resources.amounts import Claim
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
@@ -48,6 +49,14 @@ class Taken:
     claim: Claim | None = None
     preconditions: tuple[stores.Precondition, ...] = ()
     writes: tuple[stores.Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TooFar:
+    """Why a session cannot last as long as asked, and the latest end that it can have."""
+
+    end: datetime
+    why: str
 
 
 @dataclass(slots=True)
@@ -85,7 +94,8 @@ async def of_new(
 ) -> Taken:
     """Return the claim of a new session's slot; Refused (NoCapacity) when no pool can hold it.
 
-    A session without a start begins when it can, so nothing is promised to it.
+    A session without a start begins when it can, so nothing is promised to it. One that has a claim
+    already, for another slot, does not stand in its own way, and is never put on a waiting list.
     """
     slot = new.spec.slot
     if slot.start is None or line(services, new.namespace) is None:
@@ -93,7 +103,8 @@ async def of_new(
     revision, now = await services.fresh(), services.clock.now()
     licensed = services.settings.now().scheduling.require_licence
     request = asked(new, definition, now, licensed=licensed)
-    claims = Claims(services.cache, now, services.objects.saved(Session))
+    drafts = services.objects.saved(Session)
+    claims = Claims(services.cache, now, drafts, without=new.metadata.uid)
     looked, lacks, open_ended = list[Pool](), list[tuple[PoolClaims, Lack | None]](), False
     for pool in claims.pools(new.namespace, request):
         found = claims.of(pool, request.start, request.end or request.start)
@@ -105,7 +116,7 @@ async def of_new(
         if isinstance(place, int):
             return taken_of(claim_of(pool.name, place, request), pool.key, revision)
         lacks.append((found, place))
-    waits = new.spec.when_full == "wait"
+    waits = new.spec.when_full == "wait" and new.status.claim is None
     if waits or open_ended or not lacks or served_by_others(services, new.namespace, request):
         return Taken()
     start, end = in_minutes(new)
@@ -114,7 +125,7 @@ async def of_new(
     near = await nearest(claims, looked, whole, now=now, latest=last)
     grow = limits(looked) if access.may(caller.principal, "update", "Pool") else ""
     fits = tuple(("spec.slot", f"{each} fits") for each in refusals.slots(near, start, end))
-    told = refusals.advice(near, start, end, DAYS, grow=grow)
+    told = refusals.advice(near, start, end, DAYS, grow=grow, waits=new.status.claim is None)
     raise _refused(new, lacks, told, fits)
 
 
@@ -212,55 +223,81 @@ def _refused(
 
 
 async def longer(
-    services: ServiceContext, old: Session, span: timedelta, beside: Together | None = None
-) -> Taken:
-    """Return a session's claim with a later end; Refused (NoCapacity) when others are promised it.
+    services: ServiceContext, old: Session, span: timedelta, beside: Together
+) -> Taken | TooFar:
+    """Return a session's claim that lasts so much longer; TooFar when others are promised it.
 
-    A session without a claim has none afterwards. What waits for its worker may change its place;
+    What a pool's worker hosts without a claim gets one; what nobody knows the bound of has none
+    afterwards. What waits for its worker may change its place;
     what has one needs no template that can make others.
     """
-    claim = old.status.claim
+    now, claim = services.clock.now(), old.status.claim
     if claim is None:
+        claim = _hosted(services, beside.claims, old)
+    pool = None if claim is None else services.cache.find(Ref(Pool, old.namespace, claim.pool))
+    if claim is None or pool is None:
         return Taken()
-    beside = beside or await together(services)
-    now = services.clock.now()
-    pool = services.cache.find(Ref(Pool, old.namespace, claim.pool))
-    until = claim.end + span
-    if pool is None:
-        return Taken()
+    until, present = claim.end + span, old.status.end or old.spec.slot.end or claim.end
     # What waits needs a template that can make its worker; what runs has one.
     waits = old.status.reservation is None
     unknown = waits and pool_claims.extent(services.cache, pool) is None
     found = None if unknown else beside.claims.of(pool, claim.start, until)
     if found is None:
-        message = (
-            f"nobody knows whether the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is "
+        why = (
+            f"nobody knows whether the time after {utc_text(present, seconds=True)} is "
             f"promised to others while template {pool.spec.template!r} of pool {pool.name!r} cannot "
             "be used; enable or mend it, and ask again"
         )
-        raise Refused(message, reason="NoCapacity")
+        return TooFar(present, why)
     request = PlacementRequest(
         amounts=claim.amounts, start=max(now, claim.start), end=until, track=pool.spec.track
     )
-    uid, place = old.metadata.uid, claim.place
-    lack = found.lack(place, replace(request, start=max(now, claim.end)), without=uid)
-    if lack is None and place >= found.extent.places and old.status.reservation is None:
-        lack = Lack(place=place, at=max(now, claim.end), shortages=())
-    if lack is not None and old.status.reservation is None:
-        elsewhere = found.find(request, without=uid)
-        if isinstance(elsewhere, int):
-            place, lack = elsewhere, None
-        elif not lack.shortages and elsewhere is not None:
-            lack = elsewhere  # its own place is gone: the nearest lack of those that are there
+    place, lack = _roomy(found, old, claim, request, now)
     if lack is not None:
-        longest = lack.at - TEARDOWN
-        message = (
-            f"the time after {utc_text(claim.end - TEARDOWN, seconds=True)} is promised to others: "
-            f"{refusals.lacking(found.extent, lack)}; it may last until "
-            f"{utc_text(max(longest, claim.end - TEARDOWN), seconds=True)} at most"
-        )
-        raise Refused(message, reason="NoCapacity")
+        told = refusals.lacking(found.extent, lack)
+        why = f"the time after {utc_text(present, seconds=True)} is promised to others: {told}"
+        return TooFar(max(lack.at - (claim.end - present), present), why)
     taken = claim_of(claim.pool, place, replace(request, start=claim.start))
-    known = found.of(uid)
-    found.add(Claimed(uid=uid, claim=taken, worker=None if known is None else known.worker))
+    known = found.of(old.metadata.uid)
+    worker = None if known is None else known.worker
+    found.add(Claimed(uid=old.metadata.uid, claim=taken, worker=worker))
     return taken_of(taken, pool.key, beside.revision)
+
+
+def _roomy(
+    found: PoolClaims, old: Session, claim: Claim, request: PlacementRequest, now: datetime
+) -> tuple[int, Lack | None]:
+    """Return the place on which a claim may last as long as asked, else what its own lacks."""
+    uid, place, since = old.metadata.uid, claim.place, max(now, claim.end)
+    lack = found.lack(place, replace(request, start=since), without=uid)
+    if old.status.reservation is not None:
+        return place, lack
+    if lack is None and place >= found.extent.places:
+        lack = Lack(place=place, at=since, shortages=())
+    if lack is None:
+        return place, None
+    elsewhere = found.find(request, without=uid)
+    if isinstance(elsewhere, int):
+        return elsewhere, None
+    if not lack.shortages and elsewhere is not None:
+        lack = elsewhere  # its own place is gone: the nearest lack of those that are there
+    return place, lack
+
+
+def _hosted(services: ServiceContext, claims: Claims, session: Session) -> Claim | None:
+    """Return what counts as the claim of a session that a pool's worker hosts without one."""
+    ref = None if session.status.reservation is None else refs.worker_of(session)
+    worker = None if ref is None else services.cache.find(ref)
+    if worker is None or worker.spec.pool is None:
+        return None
+    pool = services.cache.find(Ref(Pool, session.namespace, worker.spec.pool))
+    now = services.clock.now()
+    found = None if pool is None else claims.of(pool, now, now)
+    held = None if found is None else found.of(session.metadata.uid)
+    return None if held is None else held.claim
+
+
+def shorter(old: Session, span: timedelta) -> Claim | None:
+    """Return a session's claim that ends so much earlier; what it held then is free at once."""
+    claim = old.status.claim
+    return None if claim is None else msgspec.structs.replace(claim, end=claim.end - span)

@@ -18,6 +18,13 @@ class SessionEvent(EventType):
     CREATED = "session.created", "somebody asked for a session"
     STATUS_CHANGED = "session.status.changed", "its phase changed (old_status, new_status)"
     TIMESLOT_EXTENDED = "session.timeslot.extended", "it ends later (new_timeslot_end)"
+    TIMESLOT_SHORTENED = "session.timeslot.shortened", "it ends earlier (new_timeslot_end)"
+    TIMESLOT_MOVED = (
+        "session.timeslot.moved",
+        "its slot is another one (new_timeslot_start, new_timeslot_end)",
+    )
+    ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
+    CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
@@ -48,8 +55,23 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         if now.phase in TERMINAL:
             yield Change(SessionEvent.TERMINATED, {"reason": now.reason, "message": now.message})
     before, after = old.spec.slot.end or was.end, new.spec.slot.end or now.end
-    if before is not None and after is not None and after > before:
-        yield Change(SessionEvent.TIMESLOT_EXTENDED, {"new_timeslot_end": after})
+    start = new.spec.slot.start
+    if start is not None and old.spec.slot.start not in {None, start}:
+        yield Change(
+            SessionEvent.TIMESLOT_MOVED,
+            {"new_timeslot_start": start, "new_timeslot_end": after},
+        )
+    elif before is not None and after is not None and after != before:
+        later = after > before
+        word = SessionEvent.TIMESLOT_EXTENDED if later else SessionEvent.TIMESLOT_SHORTENED
+        yield Change(word, {"new_timeslot_end": after})
+    if now.warned_minutes is not None and now.warned_minutes < (was.warned_minutes or 1441):
+        yield Change(
+            SessionEvent.ENDS_SOON,
+            {"minutes_left": now.warned_minutes, "timeslot_end": now.end},
+        )
+    if now.checked_in_at is not None and was.checked_in_at is None:
+        yield Change(SessionEvent.CHECKED_IN, {"by": now.checked_in_by})
     again = now.retried_as
     if again is not None and again != was.retried_as:
         told = {"new_session": again.name, "new_uid": again.uid, "attempt": now.retry_count + 2}

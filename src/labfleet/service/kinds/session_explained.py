@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from labfleet.decisions.lifecycle.session import closing, extension
 from labfleet.decisions.lifecycle.session.decide import ON_DEMAND_PATIENCE
 from labfleet.kernel import quantity
 from labfleet.resources import conditions, refs, runbook
@@ -133,8 +134,18 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    how = _preferred(status.decision)
-    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *how, *tries))
+    more = (*_preferred(status.decision), *_extensions(obj, definition), *tries)
+    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
+
+
+def _extensions(session: Session, definition: Definition | None) -> Iterator[str]:
+    """Yield how far its people may still extend a session, where its definition bounds that."""
+    status = session.status
+    if definition is None or status.phase in TERMINAL:
+        return
+    left = extension.left(definition.spec.extension, status.extensions)
+    if left:
+        yield f"Its people may extend it {left}."
 
 
 def _preferred(decision: Decision | None) -> tuple[str, ...]:
@@ -181,6 +192,9 @@ def _session_deadline(obj: Session, definition: Definition | None) -> Deadline |
         expires = status.start + grace
         if status.end is None or expires < status.end:
             return Deadline(at=expires, what="it expires if it has not started")
+    released = closing.released_at(obj, definition)
+    if released is not None and status.phase is SessionPhase.RUNNING:
+        return Deadline(at=released, what="it is released if nobody has checked in")
     if status.end is not None:
         return Deadline(at=status.end, what="its slot ends")
     created = obj.metadata.creation_timestamp

@@ -25,7 +25,7 @@ from labfleet.resources.session import (
 from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import session_rules
+from labfleet.service.kinds import session_booker, session_rules, session_shares
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 OURS = "labfleet.dev/"
@@ -59,8 +59,8 @@ async def next_attempt(
         raise Refused(f"{what}; make a new session of it", reason="DefinitionChanged")
     if caller.principal.role is Role.USER:
         if slot is not None:
-            session_rules.demand_booker(caller, old, "give another slot to")
-        session_rules.few_enough(services, booker(old), old.namespace)
+            session_booker.demand_booker(caller, old, "give another slot to")
+        session_shares.few_enough(services, booker(old), old.namespace)
     wanted = slot if slot is not None else _left(services, old, definition)
     metadata = Metadata(
         name=await _name(services, old),

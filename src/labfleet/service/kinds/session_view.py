@@ -1,4 +1,4 @@
-"""What is worked out of a session when it is read: where its lab is reached, for whom."""
+"""What is worked out of a session when it is read, for whom: where its lab is reached, its e-mail."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.service.core.views import Sources
 
-ALL = "all"
+ALL, NO_EMAIL = "all", "no e-mail"
+_WITHOUT_EMAIL = frozenset({Role.CONTROLLER, Role.RUNNER})
 
 
 def sight(sources: Sources, principal: Principal) -> str:
-    """Return how much the caller sees of where labs are reached: nothing, ports, all."""
+    """Return how much the caller sees of where labs are reached: nothing, ports, all, no e-mail.
+
+    A person's e-mail address is for themselves, operators, admins, and webhooks, which those set up.
+    """
+    if principal.role in _WITHOUT_EMAIL:
+        return NO_EMAIL
     limited = principal.role is Role.USER
     return sources.settings.now().access.user_sees if limited else ALL
 
@@ -38,6 +44,9 @@ def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]
     definition = functools.cache(cache.find)
 
     def show(session: Session) -> Session:
+        if much == NO_EMAIL and session.spec.student_email is not None:
+            spec = msgspec.structs.replace(session.spec, student_email=None)
+            session = msgspec.structs.replace(session, spec=spec)
         # Lists ask this for each of a thousand rows: what has no lab costs no look at others.
         if not reach.is_there(session):
             return session

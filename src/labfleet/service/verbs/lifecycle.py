@@ -1,4 +1,4 @@
-"""Verbs on workers and sessions: drain, cordon, desired state; cancel, extend, observe.
+"""Verbs on workers and sessions: drain, cordon, desired state; cancel, extend, move, observe.
 
 Each reads the object, checks the request and writes once; repeating it changes nothing more.
 """
@@ -21,7 +21,13 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Drain, Worker, WorkerPhase
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
-from labfleet.service.kinds import indices, origin_rules, session_claims, session_rules
+from labfleet.service.kinds import (
+    indices,
+    origin_rules,
+    session_claims,
+    session_rules,
+    session_times,
+)
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 R = TypeVar("R", bound=Resource)
@@ -243,42 +249,137 @@ async def extend(
 ) -> Session:
     """Move a session's end to a later instant, or by a span, with the capacity for it.
 
-    Invalid (OnlyLater, TooLong) or Refused (NoCapacity, SlotOver, NoSlot) when it cannot be.
-    `key` makes a repeated `by` count once; `uid` as in `cancel`.
+    Invalid (OnlyLater, TooLong) or Refused (NoCapacity, ExtensionLimit, SlotOver, NoSlot) when it
+    cannot be. `key` makes a repeated `by` count once; `uid` as in `cancel`.
     """
     if (end is None) == (by is None):
         raise intake.invalid(("end", "give exactly one of end and bySeconds"))
     memo = idempotency.memo(caller, key, "extend", namespace, name, end, by)
 
     async def change(old: Session) -> Admitted:
-        lookup.demand_uid(old, uid)
-        if memo is not None:
-            done = await idempotency.replayed(services, memo, "Session")
-            if done is not None:
-                # The repeated request was about that session, whatever has its name now.
-                lookup.demand_uid(old, done.metadata.uid)
-                return Admitted(old)
         before = old.status.end or old.spec.slot.end
         later = end if by is None else before and before + by
         if before is not None and before == later:
             return Admitted(old)
-        admitted = await session_rules.extended(services, caller, old, later)
+        return await session_times.extended(services, caller, old, later)
+
+    timed = _once(services, memo, uid, change)
+    return await _timed(services, caller, (name, namespace), ("extend", "Extended"), timed)
+
+
+async def shorten(
+    services: ServiceContext,
+    caller: Caller,
+    name: str,
+    namespace: str,
+    *,
+    end: datetime | None = None,
+    by: timedelta | None = None,
+    key: str | None = None,
+    uid: str | None = None,
+) -> Session:
+    """Move a session's end to an earlier instant, or by a span; what it frees is free at once.
+
+    Invalid (OnlyEarlier) or Refused (SlotOver, NoSlot) when it cannot be. `key` and `uid` as in
+    `extend`.
+    """
+    if (end is None) == (by is None):
+        raise intake.invalid(("end", "give exactly one of end and bySeconds"))
+    memo = idempotency.memo(caller, key, "shorten", namespace, name, end, by)
+
+    async def change(old: Session) -> Admitted:
+        before = old.status.end or old.spec.slot.end
+        earlier = end if by is None else before and before - by
+        if before is not None and before == earlier:
+            return Admitted(old)
+        return await session_times.shortened(services, caller, old, earlier)
+
+    timed = _once(services, memo, uid, change)
+    return await _timed(services, caller, (name, namespace), ("shorten", "Shortened"), timed)
+
+
+async def move(
+    services: ServiceContext,
+    caller: Caller,
+    name: str,
+    namespace: str,
+    *,
+    start: datetime,
+    uid: str | None = None,
+) -> Session:
+    """Move a session's slot to another start, as long as it is; the old one is kept if refused.
+
+    Refused (NoCapacity with the nearest slots, HasBegun, NoSlot, SlotOver) when it cannot be.
+    Moving it where it is changes nothing. `uid` as in `cancel`.
+    """
+
+    async def change(old: Session) -> Admitted:
+        lookup.demand_uid(old, uid)
+        if old.spec.slot.start == start and old.status.phase not in TERMINAL:
+            return Admitted(old)
+        return await session_times.moved(services, caller, old, start)
+
+    return await _timed(services, caller, (name, namespace), ("move", "Moved"), change)
+
+
+def _once(
+    services: ServiceContext,
+    memo: idempotency.Memo | None,
+    uid: str | None,
+    change: Callable[[Session], Awaitable[Admitted]],
+) -> Callable[[Session], Awaitable[Admitted]]:
+    """Return a change of the session meant by `uid` that is made once under a memo."""
+
+    async def once(old: Session) -> Admitted:
+        lookup.demand_uid(old, uid)
         if memo is None:
+            return await change(old)
+        done = await idempotency.replayed(services, memo, "Session")
+        if done is not None:
+            # The repeated request was about that session, whatever has its name now.
+            lookup.demand_uid(old, done.metadata.uid)
+            return Admitted(old)
+        admitted = await change(old)
+        if admitted.obj == old:
             return admitted
         writes = (*admitted.writes, memo.write(services, admitted.obj))
         return Admitted(admitted.obj, admitted.preconditions, writes)
 
-    line = session_claims.line(services, namespace)
+    return once
+
+
+async def _timed(
+    services: ServiceContext,
+    caller: Caller,
+    where: tuple[str, str],
+    deed: tuple[str, str],
+    change: Callable[[Session], Awaitable[Admitted]],
+) -> Session:
+    """Change a session's time; one after the other where claims are taken. `deed`: action, reason."""
+    line, (action, reason) = session_claims.line(services, where[1]), deed
     async with nullcontext() if line is None else services.locks.of(line):
         return await changed(
-            services,
-            caller,
-            Session,
-            (name, namespace),
-            action="extend",
-            reason="Extended",
-            change=change,
+            services, caller, Session, where, action=action, reason=reason, change=change
         )
+
+
+async def check_in(
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, uid: str | None = None
+) -> Session:
+    """Record that a session's person has come, so that it is not released; once is enough.
+
+    Refused (SlotOver, NotYet) when it has ended, or its lab is not being made ready yet. `uid` as
+    in `cancel`.
+    """
+
+    async def change(old: Session) -> Admitted:
+        lookup.demand_uid(old, uid)
+        return session_times.checked_in(caller, old, services.clock.now())
+
+    where = (name, namespace)
+    return await changed(
+        services, caller, Session, where, action="check-in", reason="CheckedIn", change=change
+    )
 
 
 async def observe(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Session:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
+
 import msgspec
 
 from labfleet.decisions import demand
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import Session
+from labfleet.resources.session import Session, SessionSpec
 
 HEAD_START_SECONDS = 300
 """Added to a definition's boot time: imports, turns and looks take some of it too."""
@@ -25,12 +28,23 @@ class TimeBudget(msgspec.Struct, frozen=True):
     grace: int = 1800
 
 
+def length(spec: SessionSpec, definition: Definition) -> timedelta:
+    """Return how long a slot is that names no end: what was asked, times its person's factor."""
+    minutes = spec.duration_minutes or definition.spec.default_duration_minutes
+    return scaled(timedelta(minutes=minutes), spec.time_factor)
+
+
+def scaled(span: timedelta, factor: float) -> timedelta:
+    """Return a span times a person's factor, in whole seconds, never rounded down."""
+    return timedelta(seconds=math.ceil(span.total_seconds() * factor))
+
+
 def of(session: Session, definition: Definition | None, ahead: int = 0) -> TimeBudget:
     """Return the budget; `ahead` labs of its worker start before or beside this one."""
     if definition is None:
         return TimeBudget()
     slot = session.spec.slot
-    duration = definition.spec.default_duration_minutes * 60
+    duration = int(length(session.spec, definition).total_seconds())
     if slot.start is not None and slot.end is not None:
         duration = int((slot.end - slot.start).total_seconds())
     boot = definition.status.boot_seconds

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions.lifecycle.session import moving, phases
+from labfleet.decisions.lifecycle.session import closing, moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
@@ -349,6 +349,10 @@ def _running(draft: Draft) -> Step:
     _note_ports(draft)
     if end is None or draft.now >= end:
         return _collect(draft, S.COMPLETED, PhaseReason.SLOT_ENDED, "its time is over")
+    absent = closing.absent(draft)
+    if absent:
+        return _collect(draft, S.CANCELLED, PhaseReason.NO_SHOW, absent)
+    closing.warn(draft, end)
     if _observe_now(draft):
         return draft.stay("running", do="observe")
     return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))

@@ -45,6 +45,7 @@ PRESENT = (
     SessionCondition.PORTS_TAGGED,
     SessionCondition.PORTS_OPEN,
     SessionCondition.HOST_REACHABLE,
+    SessionCondition.ENDS_SOON,
 )
 """Facts about a lab and its place; they mean nothing once the session has ended or moved."""
 ANSWERS = SessionCondition.HOST_REACHABLE
