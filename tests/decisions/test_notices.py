@@ -74,10 +74,10 @@ def lived(server: Server, *ends: SessionPhase) -> list[str]:
 
 
 def test_a_whole_life_is_told_in_a_few_sentences() -> None:
-    """Of a dozen changes an owner hears two: the lab is ready, and it is over."""
+    """Of a dozen changes an owner hears four: it is ready, ends soon, ends sooner, and is over."""
     server = Server(session())
     server.bind()
-    assert lived(server, S.COMPLETED) == [N.READY, N.STOPPED]
+    assert lived(server, S.COMPLETED) == [N.READY, N.ENDS_SOON, N.ENDS_SOON, N.STOPPED]
     assert len(set(server.trail)) > 5
 
 
@@ -175,6 +175,17 @@ def test_an_end_is_told_when_it_is_decided_and_never_again(
     assert words in said.subject
     assert said.data["outcome"] in {str(each) for each in TERMINAL}
     assert told(new, now_is(new, phase=S.FAILED)) == []
+
+
+def test_an_end_that_comes_near_is_told_once_for_each_warning() -> None:
+    """A warning is news, a nearer one too; the same again, or none, is not."""
+    old = now_is(booked(), phase=S.RUNNING)
+    soon, nearer = now_is(old, warned_minutes=15), now_is(old, warned_minutes=5)
+    (said,) = told(old, soon)
+    assert (said.type, said.data["minutes"]) == (N.ENDS_SOON, 15)
+    assert "ends in less than 15 minutes, until 2026" in said.subject
+    assert types(told(soon, nearer)) == [N.ENDS_SOON]
+    assert told(soon, soon) == told(soon, old) == []
 
 
 def test_danger_is_told_with_its_reason_and_when_it_is_over() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel.clock import format_instant
 from labfleet.resources import conditions, zones
 from labfleet.resources.notice import Notice, NoticeType
@@ -48,6 +49,11 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
     if new.status.phase is S.READY and old.status.phase is not S.READY:
         yield _notice(new, N.READY, f"is ready{_until(new)}")
     yield from _longer(old, new)
+    if closing.warned_anew(old.status, new.status):
+        left = new.status.warned_minutes
+        yield _notice(
+            new, N.ENDS_SOON, f"ends in less than {left} minutes{_until(new)}", minutes=left
+        )
     yield from _endangered(old, new)
 
 

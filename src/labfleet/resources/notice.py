@@ -26,6 +26,7 @@ class NoticeType(Word):
     READY = "notice.ready", "its lab is up; the link leads to where it is reached, after signing in"
     EXTENDED = "notice.extended", "it ends later (before)"
     SHORTENED = "notice.shortened", "it ends earlier (before)"
+    ENDS_SOON = "notice.ends_soon", "its time is over soon (minutes)"
     STOPPED = "notice.stopped", "it is over: its time is, or somebody ended it (outcome, reason)"
     FAILED = (
         "notice.failed",

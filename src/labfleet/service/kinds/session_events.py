@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from labfleet.decisions import notices
+from labfleet.decisions.lifecycle.session import closing
 from labfleet.resources.notice import Notice
 from labfleet.resources.session import TERMINAL, Session
 from labfleet.service.core.kind_table import Change, EventType
@@ -65,7 +66,7 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         later = after > before
         word = SessionEvent.TIMESLOT_EXTENDED if later else SessionEvent.TIMESLOT_SHORTENED
         yield Change(word, {"new_timeslot_end": after})
-    if now.warned_minutes is not None and now.warned_minutes < (was.warned_minutes or 1441):
+    if closing.warned_anew(was, now):
         yield Change(
             SessionEvent.ENDS_SOON,
             {"minutes_left": now.warned_minutes, "timeslot_end": now.end},

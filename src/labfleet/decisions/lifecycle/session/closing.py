@@ -13,7 +13,7 @@ from labfleet.decisions.lifecycle.session.draft import Draft
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources.definition import WARN_MINUTES, Definition
-from labfleet.resources.session import Session
+from labfleet.resources.session import Session, SessionStatus
 from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 _MINUTE = timedelta(minutes=1)
@@ -35,6 +35,12 @@ def warn(draft: Draft, end: datetime) -> None:
         return
     told = f"it ends at {utc_text(end, seconds=True)}"
     draft.fact(SessionCondition.ENDS_SOON, "True", SessionReason.END_NEAR, told)
+
+
+def warned_anew(before: SessionStatus, now: SessionStatus) -> bool:
+    """Tell whether it was said for the first time that the end is so near."""
+    near, was = now.warned_minutes, before.warned_minutes
+    return near is not None and (was is None or near < was)
 
 
 def released_at(session: Session, definition: Definition | None) -> datetime | None:
