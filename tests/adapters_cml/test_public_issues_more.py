@@ -25,6 +25,7 @@ from labfleet.decisions.lifecycle.session.draft import Draft, SessionObservation
 from labfleet.kernel import errors
 from labfleet.resources import topology, topology_check
 from labfleet.resources.definition import Definition, DefinitionSpec, DefinitionStatus
+from labfleet.resources.fleet_settings import FleetSettings
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import LabStatus, Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.resources.worker import Worker, WorkerSpec
@@ -43,7 +44,8 @@ class Line:
     def __init__(self, cml: World, lab_id: str) -> None:
         self._cml = cml
         self._zero = cml.now
-        parts = SimpleNamespace(cache=SimpleNamespace(by=lambda *_: ()))
+        held = SimpleNamespace(now=FleetSettings)
+        parts = SimpleNamespace(cache=SimpleNamespace(by=lambda *_: ()), settings=held)
         self._look = observer.SessionObserver(cast("Any", parts))
         self._worker = Worker(metadata=Metadata(name="w1"), spec=WorkerSpec())
         self.session = Session(

@@ -17,6 +17,9 @@ SOURCE = Path(__file__).parents[2] / "src/labfleet"
 OWN_FORMATS = {
     "kernel/clock.py",  # the formatter
     "web/details.py",  # a slot in the zone that its person named, which is written beside it
+    "resources/zones.py",  # the same, for sentences; UTC stands beside it
+    "cli/commands/calendar.py",  # the reader's zone; UTC stands beside it
+    "resources/calendar_file.py",  # RFC 5545's form of UTC
     "rehearsal/worlds/ec2_forms.py",  # EC2's wire format, in EC2's place
 }
 # With days on which the clock is set: forwards, backwards, by half an hour, at midnight.

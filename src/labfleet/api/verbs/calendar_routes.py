@@ -8,6 +8,7 @@ from litestar.params import QueryParameter
 
 from labfleet.api.core.route import Routes
 from labfleet.api.kinds.kind_routes import Namespace
+from labfleet.kernel import errors
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import calendar
 from labfleet.service.reads.calendar import Calendar
@@ -44,7 +45,7 @@ def routes(services: ServiceContext) -> Routes:
     made = Routes("pools")
 
     @made.get("/api/v1/calendar", "What pools have promised, and when places are free",
-              needs=("read", "Session"))  # fmt: skip
+              needs=("read", "Session"), refuses=(errors.Gone,))  # fmt: skip
     async def get_calendar(
         who: Caller,
         namespace: Namespace = "default",

@@ -30,7 +30,7 @@ _BY_STATUS = {
 }  # fmt: skip
 REFUSALS = frozenset({
     "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManyHours", "TooManySessions",
-    "TooManyTokens", "TooManyWorkers",
+    "TooManyTokens", "TooManyWebhooks", "TooManyWorkers",
 })  # fmt: skip
 """Reasons that say no by a limit or for want of room: asking again at once helps nobody."""
 # What is said of one object (404, 409, 412) the client says: it knows which one.

@@ -19,11 +19,11 @@ from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import conditions, refs
+from labfleet.resources import refs
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionStatus
-from labfleet.resources.session_conditions import SessionCondition, SessionReason
+from labfleet.resources.session_conditions import SessionReason
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import past_runs
@@ -236,14 +236,7 @@ class SessionController:
         why = SessionReason.IN_TIME
         if found == "missed":
             why = promise.cause(status.reason, circumstances.around(self.context, session, claim))
-        facts = conditions.put(
-            status.conditions,
-            SessionCondition.PROMISE_KEPT,
-            "True" if found == "kept" else "False",
-            why,
-            now=now,
-        )
-        return msgspec.structs.replace(status, conditions=facts)
+        return promise.judged(status, why, now)
 
     def _taught(self, session: Session, step: lifecycle.Step) -> tuple[stores.Write, ...]:
         """Return the write that keeps a session's run when it ends with this step."""

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+import msgspec
+
+from labfleet.resources import conditions
+from labfleet.resources.conditions import Status
 from labfleet.resources.session import Session, SessionPhase, SessionStatus
-from labfleet.resources.session_conditions import PhaseReason, SessionReason
+from labfleet.resources.session_conditions import PhaseReason, SessionCondition, SessionReason
 
 S, R = SessionPhase, SessionReason
 _LOST = frozenset({S.EXPIRED, S.FAILED})
@@ -77,6 +81,13 @@ def outcome(
         return "kept" if now <= start + grace else "missed"
     lost = {status.outcome, status.phase} & _LOST
     return "missed" if lost and not {was.outcome, was.phase} & _LOST else None
+
+
+def judged(status: SessionStatus, why: SessionReason, now: datetime) -> SessionStatus:
+    """Return the status with what became of the promise: kept in time, or missed for this cause."""
+    kept: Status = "True" if why is R.IN_TIME else "False"
+    facts = conditions.put(status.conditions, SessionCondition.PROMISE_KEPT, kept, why, now=now)
+    return msgspec.structs.replace(status, conditions=facts)
 
 
 def cause(reason: str, around: Circumstances) -> SessionReason:
