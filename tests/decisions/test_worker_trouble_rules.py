@@ -60,6 +60,18 @@ def test_an_unlisted_machine_is_given_time() -> None:
     assert after.status.phase is P.TERMINATED
 
 
+@pytest.mark.parametrize(("counted", "ends"), [(15.0, False), (59.9, False), (60.0, True)])
+def test_a_clock_that_is_set_forwards_makes_no_minute(counted: float, ends: bool) -> None:
+    """A long seed ended a worker that EC2 did not show yet, 15 s after its launch, by a jump of 41 s."""
+    cloud = brought_to(P.TERMINATING_EC2)
+    seen = lifecycle.WorkerObservation(absent=True, absent_for=0.0)
+    step = lifecycle.decide(cloud.worker, seen, START)
+    later = msgspec.structs.replace(cloud.worker, status=step.status)
+    again = lifecycle.WorkerObservation(absent=True, absent_for=counted)
+    after = lifecycle.decide(later, again, START + timedelta(seconds=75))
+    assert (after.status.phase is P.TERMINATED) is ends
+
+
 def test_errors_are_not_absence() -> None:
     """An EC2 that cannot be asked never ends a worker, however long it lasts."""
     cloud = brought_to(P.TERMINATING_EC2)

@@ -48,6 +48,7 @@ class _Region:
     instances: dict[str, Instance] = field(default_factory=dict)
     ended: dict[str, Instance] = field(default_factory=dict)
     told: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, float] = field(default_factory=dict)
     watched: dict[str, str] = field(default_factory=dict)
     others: dict[str, Instance] = field(default_factory=dict)
     others_at: float | None = None
@@ -79,6 +80,12 @@ class Inventory:
         kept.told[instance_id] = self._clock.monotonic()
         while len(kept.told) > WATCHED_LIMIT:
             del kept.told[next(iter(kept.told))]
+        if found is not None:
+            kept.missing.pop(instance_id, None)
+        else:
+            kept.missing.setdefault(instance_id, kept.told[instance_id])
+            while len(kept.missing) > WATCHED_LIMIT:
+                del kept.missing[next(iter(kept.missing))]
         state, at = kept.taken.get(instance_id, (None, 0.0))
         if found is None or state is None:
             return found
@@ -86,6 +93,12 @@ class Inventory:
             return replace(found, state=state)
         kept.taken.pop(instance_id, None)
         return found
+
+    def missing_since(self, region: str, instance_id: str) -> float:
+        """Return since when, by the monotonic clock, each answer said that there is no such machine."""
+        kept = self._regions.get(region)
+        now = self._clock.monotonic()
+        return now if kept is None else kept.missing.get(instance_id, now)
 
     async def _shown(self, region: str, instance_id: str) -> Instance | None:
         listed = (await self.all(region)).get(instance_id)

@@ -151,6 +151,7 @@ class WorkerObserver:
             return seen
         asked = self.context.settings.now().monitoring.instance_checks
         seen = replace(seen, checks_asked=asked)
+        asked_at = self.context.clock.monotonic()
         try:
             described = await self.inventory.find(machine.provider.region, instance_id)
         except errors.LabfleetError as problem:
@@ -161,7 +162,8 @@ class WorkerObserver:
             return replace(seen, trouble=f"provider: {problem.message}", provider=look)
         seen = replace(seen, provider=self._called(worker, seen.call) or ProviderLook())
         if described is None:
-            return replace(seen, absent=True)
+            missing = self.inventory.missing_since(machine.provider.region, instance_id)
+            return replace(seen, absent=True, absent_for=max(0.0, asked_at - missing))
         checks = None
         if described.state == "running" and asked:
             checks = await self.inventory.checks(machine.provider.region)

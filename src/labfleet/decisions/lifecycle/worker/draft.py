@@ -44,6 +44,8 @@ Action = Literal[
     "telemetry", "claim", "tags", "remove_lab",
 ]  # fmt: skip
 
+ABSENCE_COUNTED = 60.0
+"""Seconds on this process's own counter for which a machine was not found before it is gone."""
 ABSENCE_PATIENCE = timedelta(seconds=70)
 """Between two looks, so that the lists behind them, up to 8 s old, are 60 s apart.
 
@@ -80,7 +82,8 @@ class ProviderLook(msgspec.Struct, frozen=True):
 class WorkerObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
-    `machine` is the instance as described; `absent` means that the provider said NotFound. `stage`
+    `machine` is the instance as described; `absent` means that the provider said NotFound, and has
+    said so for `absent_for` seconds of this process, however its clock was set; None: not counted. `stage`
     is how far CML answers; `licence` what it says of its licence. `call` is what is known of the
     open call, `offer` what a launch would ask for now. `sessions` counts live sessions bound here.
     `wanted_nodes` is the node capacity to ask the licence for. `samples` are the newest of this
@@ -98,6 +101,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
 
     machine: MachineStatus | None = None
     absent: bool = False
+    absent_for: float | None = None
     stage: str | None = None
     cml: CmlStatus | None = None
     login_refused: str | None = None
@@ -305,10 +309,11 @@ def gone(draft: Draft) -> bool:
     machine = draft.status.machine
     if draft.seen.machine is not None:
         return draft.seen.machine.state == "gone"
-    patient = (
-        machine.absent_since is not None and draft.now - machine.absent_since >= ABSENCE_PATIENCE
-    )
-    return draft.seen.absent and patient and draft.seen.stage not in {"ready", "not_ready"}
+    seen, since = draft.seen, machine.absent_since
+    patient = since is not None and draft.now - since >= ABSENCE_PATIENCE
+    # A clock that is set forwards by less than what is doubted makes no minute of a few seconds.
+    counted = seen.absent_for is None or seen.absent_for >= ABSENCE_COUNTED
+    return seen.absent and patient and counted and seen.stage not in {"ready", "not_ready"}
 
 
 def leak(draft: Draft, why: str) -> None:
