@@ -15,7 +15,7 @@ import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors, ids
-from labfleet.resources import spellings
+from labfleet.resources import kinds, spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
 from labfleet.service.core import access, defaults, idempotency, intake, lookup
@@ -242,12 +242,14 @@ async def events(
 ) -> tuple[stores.Event, ...]:
     """Return the events of an object, newest first, even of one that was removed.
 
-    Raises Gone when no event has this name, or when the caller may not see the object.
+    Raises Gone when no event has this name, or when the caller may not see the object. Who sees
+    only their own gets none of the time when the name, or the object, was somebody else's.
     """
     access.demand(caller.principal, "read", row.name)
     if intake.name_problem(name) or intake.name_problem(namespace):
         raise _gone(row, name)
-    if access.only_owner(caller.principal, row.name) is not None:
+    limited = access.only_owner(caller.principal, row.name) is not None
+    if limited:
         await _seen(services, caller, row, name, namespace)
     bounded = max(1, min(limit, stores.PAGE_LIMIT))
     found = await services.log.events_of(
@@ -255,7 +257,16 @@ async def events(
     )
     if not found and before is None:
         raise _gone(row, name)
-    return found
+    return tuple(each for each in found if _theirs(caller, each)) if limited else found
+
+
+def _theirs(caller: Caller, event: stores.Event) -> bool:
+    """Tell whether a caller may see the object as an event has it: it may have been another's then."""
+    try:
+        then = kinds.decode(event.key.kind, event.doc, event.revision)
+    except ValueError:
+        return False  # another version has written it in a form that this one cannot read
+    return access.sees(caller.principal, then)
 
 
 async def _change(
