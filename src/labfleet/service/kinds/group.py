@@ -36,6 +36,8 @@ from labfleet.service.kinds import (
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
+KEPT_MOST = 500
+"""Groups of one owner, for callers of role user: a record is kept when its seats are over."""
 _TOLD = 10
 """Seats that a refusal names."""
 
@@ -61,6 +63,7 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
     definition = await session_rules.usable(services, spec.definition, new.namespace)
     session_rules.own_track(caller, spec.track, definition)
     if who.role is Role.USER:
+        _few_enough(services, owner)
         session_shares.few_enough(services, owner, new.namespace, len(seats))
     asked = SessionSpec(definition=spec.definition, slot=spec.slot)
     start, end = session_times.resolved(asked, definition, services.clock.now())
@@ -85,6 +88,14 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
         (ledger_rows.touch(ledger_rows.of(definition.key)), *done.writes),
         others=done.sessions,
     )
+
+
+def _few_enough(services: ServiceContext, owner: str) -> None:
+    """Raise QuotaExceeded when the records of an owner's groups are as many as one may have."""
+    have = services.cache.count(indices.filter_of("Group", "owner"), owner)
+    if have >= KEPT_MOST:
+        told = f"{owner} has {count(have, 'group')}, as many as one may have, past ones too"
+        raise errors.QuotaExceeded(f"{told}; delete one", reason="TooManyGroups")
 
 
 async def update_group(
@@ -112,7 +123,10 @@ async def update_group(
     others = [_next(each, changed[each.key]) for each in found if each.key in changed]
     return Admitted(
         new,
-        tuple(dict.fromkeys(one for each in rows for one in each.preconditions)),
+        (
+            _no_new_attempt(old, beside.revision),
+            *dict.fromkeys(one for each in rows for one in each.preconditions),
+        ),
         tuple(dict.fromkeys(one for each in rows for one in each.writes)),
         others=tuple(others),
     )
@@ -120,13 +134,18 @@ async def update_group(
 
 async def delete_group(services: ServiceContext, caller: Caller, old: Group) -> Admitted:
     """Cancel all seats that are not over, in the commit that removes the group."""
-    await services.fresh()
+    revision = await services.fresh()
     others = tuple(
         _next(each, session_rules.cancelled(services, caller, each, f"group {old.name} deleted"))
         for each in group_seats.of(services, old)
         if group_seats.is_open(each)
     )
-    return Admitted(old, others=others)
+    return Admitted(old, (_no_new_attempt(old, revision),), others=others)
+
+
+def _no_new_attempt(group: Group, revision: int) -> stores.Precondition:
+    """Return that no seat was tried again since the revision, which this commit would leave out."""
+    return ledger_rows.untouched(ledger_rows.of(group.key), revision)
 
 
 def _next(old: Session, new: Session) -> Session:
@@ -189,7 +208,12 @@ async def _moved(
             continue
         factor = factors.get(seat.seat, 1.0)
         if end < before:
-            made.append(_shorter(each, last - group_seats.longer(before - end, factor), now))
+            # A seat that was made shorter by itself ends no earlier than the others do.
+            earlier = max(last - group_seats.longer(before - end, factor), min(last, end))
+            if each.status.start is not None and earlier <= each.status.start:
+                refused.append((f"seat {seat.seat}", "would end before it begins: cancel it"))
+            elif earlier < last:
+                made.append(_shorter(each, earlier, now))
             continue
         later = last + group_seats.longer(end - before, factor)
         try:
@@ -200,9 +224,12 @@ async def _moved(
         first = "; ".join(f"{where}: {what}" for where, what in refused[:1])
         message = (
             f"{len(refused)} of {count(len(found), 'seat')} cannot last until {utc_text(end)}, so "
-            f"none was moved: {first}; to extend those that can: labfleet extend -l "
-            f"labfleet.dev/group={old.name}"
+            f"none was moved: {first}"
         )
+        if end > before:
+            message += (
+                f"; to extend those that can: labfleet extend -l labfleet.dev/group={old.name}"
+            )
         raise Refused(message, reason="NoCapacity", problems=tuple(refused[:_TOLD]))
     return made
 

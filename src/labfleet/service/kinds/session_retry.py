@@ -7,12 +7,15 @@ A new attempt is a session of its own, because the phases of the old one have en
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
+from labfleet.interfaces import store as stores
 from labfleet.kernel import ids
 from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
+from labfleet.resources.group import Group, seats_of
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import (
     RETRIABLE,
@@ -23,6 +26,7 @@ from labfleet.resources.session import (
     booker,
 )
 from labfleet.resources.session_conditions import PhaseReason
+from labfleet.service.core import ledger_rows
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import session_booker, session_rules, session_shares
@@ -44,12 +48,14 @@ async def next_attempt(
     """Return the session that tries again what `old` failed to get, named but without uid.
 
     Owner, definition, track, priority, labels and reservation are those of `old`; `slot` None
-    takes its slot, or what is left of it. It stays a seat of its group. Refused: NotFailed, DefinitionChanged, SlotOver.
+    takes its slot, or what is left of it. It stays a seat of its group, of whoever sits there now.
+    Refused: NotFailed, DefinitionChanged, SlotOver, GroupGone.
     """
     if old.status.phase not in RETRIABLE or old.deleting:
         state = "is being deleted" if old.deleting else f"is {old.status.phase}"
         what = f"session {old.name!r} {state}; only FAILED and EXPIRED sessions can be tried again"
         raise Refused(what, reason="NotFailed")
+    held = await _seat(services, caller, old)
     definition = await session_rules.usable(services, old.spec.definition, old.namespace)
     pin = old.status.definition
     if pin is not None and pin.topology_digest != definition.status.topology_digest:
@@ -75,8 +81,41 @@ async def next_attempt(
     before = old.status
     status = SessionStatus(retry_count=before.retry_count + 1, retry_of=link(old), seat=before.seat)
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
-    new = with_spec(new, slot=wanted, cancel=None, observe_requested=None)
-    return await session_rules.fixed(services, caller, new, definition)
+    owner = old.spec.owner if held.person is None else held.person
+    new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None)
+    made = await session_rules.fixed(services, caller, new, definition)
+    return Admitted(
+        made.obj, (*made.preconditions, *held.preconditions), (*made.writes, *held.writes)
+    )
+
+
+class _Held(NamedTuple):
+    """Who sits on a seat now, with what the commit of a new attempt carries; None: it is no seat."""
+
+    person: str | None = None
+    preconditions: tuple[stores.Precondition, ...] = ()
+    writes: tuple[stores.Write, ...] = ()
+
+
+async def _seat(services: ServiceContext, caller: Caller, old: Session) -> _Held:
+    """Return who sits on a session's seat now; Refused (GroupGone) once its group was deleted.
+
+    Denied (SeatOfGroup) to who sat there before. The group is marked, so that a change of it that
+    does not know of the new attempt is made again.
+    """
+    seat, who = old.status.seat, caller.principal
+    if seat is None:
+        return _Held()
+    group = await services.objects.get(Group, seat.group, old.namespace)
+    if group is None or group.metadata.uid != seat.uid or group.deleting:
+        what = f"group {seat.group!r}, of which {old.name!r} was a seat, was deleted"
+        raise Refused(f"{what}; make a new session", reason="GroupGone")
+    people = {each.name: each.person for each in seats_of(group.spec)}
+    person = people.get(seat.seat, old.spec.owner)
+    if who.name != person:
+        session_booker.demand_booker(caller, old, "try again")
+    at = stores.AtRevision(group.key, group.revision)
+    return _Held(person, (at,), (ledger_rows.touch(ledger_rows.of(group.key)),))
 
 
 def warns(services: ServiceContext, session: Session) -> tuple[str, ...]:
