@@ -28,7 +28,7 @@ from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.webhook import Webhook, WebhookReason, WebhookStatus
-from labfleet.service.core import event_types
+from labfleet.service.core import access, event_types
 from labfleet.service.core.kind_table import Change
 from labfleet.service.kinds import indices
 
@@ -78,16 +78,14 @@ class WebhookController:
 
     def woken(self, old: Resource | None, new: Resource | None) -> Iterator[Key]:
         """Yield the webhooks that a change may be for; a person's sleeps through all that is others'."""
-        owners = {str(getattr(each.spec, "owner", "")) for each in (old, new) if each is not None}
-        for owner in sorted({"", *owners}):
+        for owner in sorted({"", *_owners(old, new)}):
             for hook in self.context.cache.by(self._by_owner, owner):
                 yield hook.key
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         """Hear from the cache that something of a person changed: before, or now."""
-        for each in (old, new):
-            owner = "" if each is None else each.spec.owner
-            for hook in self.context.cache.by(self._by_owner, owner) if owner else ():
+        for owner in _owners(old, new) - {""}:
+            for hook in self.context.cache.by(self._by_owner, owner):
                 self._concerned.add(hook.key)
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -245,6 +243,11 @@ class WebhookController:
         await self.context.write(
             new, actor=ACTOR, reason=f"{WebhookReason.GONE}: {status.last_error}"
         )
+
+
+def _owners(old: Resource | None, new: Resource | None) -> set[str]:
+    """Return whose something was before a change or is after it, whoever booked it too."""
+    return {owner for each in (old, new) if each is not None for owner in access.owners(each)}
 
 
 def _stored(hook: Webhook) -> int:

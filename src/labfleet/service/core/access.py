@@ -18,7 +18,7 @@ from labfleet.service.core.roles import Role
 
 __all__ = [
     "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may",
-    "of_owner", "only_owner", "sees",
+    "of_owner", "only_owner", "owners", "sees",
 ]  # fmt: skip
 
 
@@ -137,7 +137,11 @@ def sees(principal: Principal, obj: Resource) -> bool:
 
 def of_owner(owner: str, obj: Resource) -> bool:
     """Tell whether an object is an owner's, or one that the owner booked for somebody else."""
-    if getattr(obj.spec, "owner", None) == owner:
-        return True
-    rules = TABLE.get(obj.kind)
-    return rules is not None and rules.booked is not None and owner in rules.booked.values(obj)
+    return owner in owners(obj)
+
+
+def owners(obj: Resource) -> frozenset[str]:
+    """Return whose an object is: its owner's, and of whoever booked it; none of what has no owner."""
+    owner, rules = getattr(obj.spec, "owner", None), TABLE.get(obj.kind)
+    booked = () if rules is None or rules.booked is None else rules.booked.values(obj)
+    return frozenset(booked if owner is None else (owner, *booked))
