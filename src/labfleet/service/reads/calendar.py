@@ -23,6 +23,7 @@ from labfleet.service.core import access, intake
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.pool_claims import Claims
+from labfleet.service.kinds.session_claims import AHEAD_DAYS
 
 DAYS = 7
 """How many days are shown when nobody says until when."""
@@ -124,6 +125,9 @@ async def read(
     now = services.clock.now()
     begin, until = _instant(start, "from"), _instant(end, "to")
     first = max(now, begin or now)
+    if first - now > timedelta(days=AHEAD_DAYS + MOST_DAYS):
+        what = f"must be at most {AHEAD_DAYS + MOST_DAYS} days ahead; nothing is promised later"
+        raise intake.invalid(("from", what))
     last = first + timedelta(days=DAYS) if until is None else until
     if not 1 <= limit <= MOST_INTERVALS:
         raise intake.invalid(("limit", f"must be 1 to {MOST_INTERVALS}"))
