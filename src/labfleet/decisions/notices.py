@@ -15,6 +15,7 @@ from typing import Any
 
 from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel.clock import format_instant
+from labfleet.kernel.quantity import count
 from labfleet.resources import conditions, zones
 from labfleet.resources.notice import Notice, NoticeType
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
@@ -50,9 +51,12 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
         yield _notice(new, N.READY, f"is ready{_until(new)}")
     yield from _longer(old, new)
     if closing.warned_anew(old.status, new.status):
-        left = new.status.warned_minutes
+        left = new.status.warned_minutes or 0
         yield _notice(
-            new, N.ENDS_SOON, f"ends in less than {left} minutes{_until(new)}", minutes=left
+            new,
+            N.ENDS_SOON,
+            f"ends in less than {count(left, 'minute')}{_until(new)}",
+            minutes=left,
         )
     yield from _endangered(old, new)
 
