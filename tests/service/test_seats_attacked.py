@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, World
 from test_service_groups import ANA, HOUR, MORNING, ROW, TEACHER, book, change, fleet, seats
@@ -87,20 +88,39 @@ async def test_a_group_ends_earlier_beside_a_seat_that_does_already(world: World
 
 
 async def test_a_seat_that_would_end_before_it_begins_is_named(world: World) -> None:
-    """One that was moved and shortened keeps the group's end where it is; nothing is changed."""
+    """A new attempt that began late keeps the group's end where it is; nothing is changed."""
     await fleet(world)
     await book(world, caller=TEACHER, seats=[{"person": "ana"}, {"person": "bo"}])
-    name, services = (await seats(world))["001"].name, world.services
-    await lifecycle.move(services, TEACHER, name, "default", start=MORNING + 5 * HOUR)
-    await lifecycle.shorten(
-        services, TEACHER, name, "default", end=MORNING + 5 * HOUR + timedelta(minutes=10)
-    )
-    await services.fresh()
+    late = (await seats(world))["001"]
+    slot = msgspec.structs.replace(late.spec.slot, start=None)
+    again = msgspec.structs.replace(late, spec=msgspec.structs.replace(late.spec, slot=slot))
+    await world.services.objects.save(again, cause=world.services.cause(TEACHER, "again"))
+    begun = MORNING + timedelta(minutes=40)
+    await world.status(again, start=begun, phase=SessionPhase.RUNNING)
+    await world.services.fresh()
     with pytest.raises(Refused, match="seat 001: would end before it begins"):
         await change(
             world, {"slot": {"end": (MORNING + timedelta(minutes=30)).isoformat()}}, TEACHER
         )
     assert (await seats(world))["002"].status.end == MORNING + HOUR
+    assert (await seats(world))["001"].status.end == MORNING + HOUR
+
+
+async def test_a_moved_and_shortened_seat_keeps_what_it_has_of_its_own(world: World) -> None:
+    """Ten minutes that begin hours later stay so, whatever end the others get."""
+    await fleet(world)
+    await book(world, caller=TEACHER, seats=[{"person": "ana", "factor": 2}, {"person": "bo"}])
+    name, services = (await seats(world))["001"].name, world.services
+    await lifecycle.move(services, TEACHER, name, "default", start=MORNING + 5 * HOUR)
+    short = MORNING + 5 * HOUR + timedelta(minutes=10)
+    await lifecycle.shorten(services, TEACHER, name, "default", end=short)
+    await services.fresh()
+    soon = (MORNING + timedelta(minutes=30)).isoformat()
+    await change(world, {"slot": {"end": soon}}, TEACHER)
+    await change(world, {"seats": [{"person": "ana"}, {"person": "bo"}]}, TEACHER)
+    found = await seats(world)
+    assert found["001"].status.end == short
+    assert found["002"].status.end == MORNING + timedelta(minutes=30)
 
 
 async def test_a_person_has_a_bounded_number_of_groups(

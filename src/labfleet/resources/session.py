@@ -85,6 +85,8 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+FACTOR_LIMIT = 4.0
+"""How many times as long as others a person may take, at most: of sessions and of seats."""
 VARIABLES = 32
 """Most variables of one session."""
 EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
@@ -101,7 +103,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     priority: Rank among waiting sessions, higher first; users may not raise it.
     duration_minutes: Length of a slot that names no end; null means the definition's.
     time_factor: How many times as long as others its person may take, such as 1.25, 1.5 or 2: the
-    length of the slot is multiplied, in all that is promised too. Users may not set it.
+    length of the slot is multiplied, in all that is promised too. Users may not set it; a seat has
+    the factor that its group says, until somebody changes it here.
     student_email: E-mail address of its person, for webhooks; shown to them, operators and admins.
     environment: Values of variables, kept, shown and given to webhooks, so no place for secrets. They
     stand in configurations of the lab's nodes only where its definition names them.
@@ -123,7 +126,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     observe_requested: datetime | None = None
     when_full: Literal["refuse", "wait"] = "refuse"
     duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
-    time_factor: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.0
+    time_factor: Annotated[float, msgspec.Meta(ge=1, le=FACTOR_LIMIT)] = 1.0
     student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
@@ -387,6 +390,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
     checked_in_at: When somebody said that its person has come; null: nobody did.
     checked_in_by: Who said so.
+    handed_over_at: When it was given to its present person; null: it was theirs from the beginning.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -465,6 +469,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: int | None = None
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
+    handed_over_at: datetime | None = None
     seat: SessionSeat | None = None
 
 

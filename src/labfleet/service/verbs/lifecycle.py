@@ -425,6 +425,7 @@ async def changed(
         new = msgspec.structs.replace(admitted.obj, metadata=metadata)
         _, stored = await services.objects.save(
             new,
+            *admitted.others,
             cause=services.cause(caller, reason),
             preconditions=admitted.preconditions,
             writes=admitted.writes,
