@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -310,7 +311,7 @@ async def test_seats_of_an_earlier_release_keep_their_factor(world: World) -> No
 def test_extending_step_by_step_ends_where_one_step_does(lengths: list[int], factor: float) -> None:
     """What a factor adds is rounded once, of the whole length, however often the end was moved."""
     end = lasting(lengths[0] * MINUTE, factor)
-    for before, after in zip(lengths, lengths[1:], strict=False):
+    for before, after in pairwise(lengths):
         end += lasting(after * MINUTE, factor) - lasting(before * MINUTE, factor)
     assert end == lasting(lengths[-1] * MINUTE, factor)
 

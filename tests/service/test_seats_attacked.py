@@ -11,7 +11,9 @@ import pytest
 from fleet_world import ADMIN, World
 from test_service_groups import ANA, HOUR, MORNING, ROW, TEACHER, book, change, fleet, seats
 
+from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import Refused
 from labfleet.service.kinds import group
@@ -121,6 +123,30 @@ async def test_a_moved_and_shortened_seat_keeps_what_it_has_of_its_own(world: Wo
     found = await seats(world)
     assert found["001"].status.end == short
     assert found["002"].status.end == MORNING + timedelta(minutes=30)
+
+
+async def test_a_check_in_is_of_who_sat_there_and_not_of_who_gets_the_seat(world: World) -> None:
+    """Both people of a swap have to come themselves, in the full time from then on; others keep theirs."""
+    await fleet(world)
+    plan = [{"name": "a", "person": "ana"}, {"name": "b", "person": "bo"}, {"name": "c"}]
+    await book(world, caller=TEACHER, seats=plan)
+    now = world.clock.now()
+    for each in (await seats(world)).values():
+        came = {"checked_in_at": now, "checked_in_by": each.spec.owner}
+        await world.status(each, phase=SessionPhase.RUNNING, started_at=now, start=now, **came)
+    await world.services.fresh()
+    world.clock.forward(3600)
+    swapped = [{"name": "a", "person": "bo"}, {"name": "b", "person": "ana"}, {"name": "c"}]
+    await change(world, {"seats": swapped}, TEACHER)
+    found = await seats(world)
+    assert [found[name].status.checked_in_at is None for name in "abc"] == [True, True, False]
+    assert found["a"].status.checked_in_by == ""
+    definition = await world.services.objects.get(KINDS["Definition"].type, "two", "default")
+    spec = msgspec.structs.replace(definition.spec, no_show_minutes=10)
+    strict = msgspec.structs.replace(definition, spec=spec)
+    given = world.clock.now()
+    assert closing.released_at(found["a"], strict) == given + timedelta(minutes=10)
+    assert closing.released_at(found["c"], strict) is None
 
 
 async def test_a_person_has_a_bounded_number_of_groups(

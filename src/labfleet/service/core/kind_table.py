@@ -51,7 +51,8 @@ class KindRules:
     `told` (old, new) yields the notices of a change for its owner; old is None for a new object.
     `unlogged` event types come in the compatible stream only. `view` (sources, caller) returns the
     function that shows an object as that caller sees it, made once for all rows of a list, or None;
-    `sight` (sources, caller) tells what that depends on beside the object. Any: each takes its own kind.
+    `sight` (sources, caller) tells what that depends on beside the object; `private` (obj) returns it
+    without people's addresses, as callers read it in its events who may not read those. Any: each takes its own kind.
     """
 
     name: str
@@ -81,6 +82,7 @@ class KindRules:
     told: Callable[[Any, Any], Iterable[Notice]] | None = None
     view: Callable[..., Any] | None = None
     sight: Callable[..., str] | None = None
+    private: Callable[[Any], Any] | None = None
     indices: tuple[Index[Any, Any], ...] = ()
 
 

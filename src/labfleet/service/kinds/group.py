@@ -29,6 +29,7 @@ from labfleet.service.kinds import (
     group_claims,
     group_seats,
     group_times,
+    group_view,
     indices,
     session_claims,
     session_holdup,
@@ -241,7 +242,8 @@ def _changed(old: Group, new: Group) -> Iterator[Change]:
 
 def _told_changes(old: Group, new: Group) -> tuple[str, ...]:
     """Return whose times a change of a group changed, in words."""
-    same = old.revision == new.revision or old.status.changes is new.status.changes
+    # The same change cannot be made twice in a row: after it the times are what they would become.
+    same = old.status.changes == new.status.changes
     return () if same else tuple(group_times.words(each) for each in new.status.changes)
 
 
@@ -260,6 +262,9 @@ RULES = KindRules(
     explain=_explain,
     warns=_warns,
     shown=group_times.shown,
+    view=group_view.view,
+    sight=group_view.sight,
+    private=group_view.without_addresses,
     derived=("status.counts", "status.times"),
     changed=_changed,
     differs=_told_changes,

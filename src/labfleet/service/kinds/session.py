@@ -68,6 +68,7 @@ RULES = KindRules(
     told=session_events.told,
     view=session_view.view,
     sight=session_view.sight,
+    private=session_view.without_address,
     indices=(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_OF_GROUP,
