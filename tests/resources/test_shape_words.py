@@ -55,7 +55,7 @@ def test_a_slot_without_a_zone_is_told_at_its_field() -> None:
         intake.typed(KINDS["Session"], {"metadata": {"name": "x"}, "spec": spec})
     ((where, said),) = caught.value.problems
     assert where == "spec.slot.start"
-    assert said == "give a time zone, for example 2026-11-27T09:00:00Z"
+    assert said == "give a time zone, for example 2026-11-27T09:00:00Z, or say slot.zone"
 
 
 def test_a_setting_of_fixed_words_names_them_once() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from labfleet.resources import zones
 from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
@@ -49,11 +50,12 @@ RETRIABLE = frozenset({SessionPhase.FAILED, SessionPhase.EXPIRED})
 
 
 class Slot(Record, frozen=True, kw_only=True):
-    """From when to when; zone is an IANA name for showing, instants are absolute.
+    """From when to when: instants, or times by the clocks of the zone.
 
-    start: When the session begins; null means now.
-    end: When it ends; null means start plus the definition's default duration.
-    zone: IANA name of the zone in which the slot is shown to people; instants are absolute.
+    start: When the session begins; null means now. Without an offset it is a time in `zone`.
+    end: When it ends; null means start plus the definition's default duration. As `start`.
+    zone: IANA name of the zone in which the slot is shown to people, and whose clocks a time without
+    an offset means: of one that comes twice the first, and one that is left out as if it were not.
     """
 
     start: datetime | None = None
@@ -64,10 +66,14 @@ class Slot(Record, frozen=True, kw_only=True):
         for name in ("start", "end"):
             value = getattr(self, name)
             if value is not None and value.tzinfo is None:
-                message = f"{name}: give a time zone, for example 2026-11-27T09:00:00Z"
-                if self.zone != "UTC":
-                    message += " or 2026-11-27T10:00:00+01:00; slot.zone is only for showing"
-                raise ValueError(message)
+                at = None if self.zone == "UTC" else zones.at_wall(value, self.zone)
+                if at is None and self.zone != "UTC":
+                    known = f"{self.zone[:64]!r} is no IANA time zone"
+                    raise ValueError(f"zone: {known}; write for example Europe/Warsaw")
+                if at is None:
+                    example = "give a time zone, for example 2026-11-27T09:00:00Z"
+                    raise ValueError(f"{name}: {example}, or say slot.zone")
+                msgspec.structs.force_setattr(self, name, at)
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError("end: must be after start")
 

@@ -223,7 +223,7 @@ def _words(found: SeatCounts) -> list[tuple[str, int]]:
 def _warns(services: ServiceContext, group: Group) -> tuple[str, ...]:
     del services
     status, since = group.status, group_times.since(group)
-    told = (since,) if since else ()
+    told = (*session_times.contradictions(group.spec.slot), *((since,) if since else ()))
     without = [each.name for each in status.seats if each.session is None]
     if not without:
         return told

@@ -18,11 +18,11 @@ from labfleet.decisions.lifecycle.session.draft import PRESENT
 from labfleet.interfaces import store as stores
 from labfleet.kernel import quantity
 from labfleet.kernel.clock import in_utc, utc_text
-from labfleet.resources import conditions, refs
+from labfleet.resources import conditions, refs, zones
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition
 from labfleet.resources.group import Group, lasting, seats_of
-from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionSpec
+from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionSpec, Slot
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
@@ -265,6 +265,12 @@ def resolved(spec: SessionSpec, definition: Definition, now: datetime) -> tuple[
         raise intake.invalid(("spec.slot.end", "must be after the start and not in the past"))
     longest(definition, start, end, "spec.slot.end", spec.time_factor)
     return in_utc(start), in_utc(end)
+
+
+def contradictions(slot: Slot) -> tuple[str, ...]:
+    """Return what is told of times whose offset their slot's zone does not have then."""
+    told = {each: zones.contradiction(getattr(slot, each), slot.zone) for each in ("start", "end")}
+    return tuple(f"slot.{name}: {said}" for name, said in told.items() if said)
 
 
 def longest(
