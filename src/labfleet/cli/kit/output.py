@@ -315,6 +315,11 @@ def _at(path: str, cell: Callable[[Any], str]) -> Callable[[Any], str]:
 def _readable(column: Column) -> OutputColumn:
     """Return a column for people: its amounts with units, so that the title needs none."""
     key = column.path.rpartition(".")[2]
+    if column.absent:
+        return OutputColumn(
+            column.title,
+            lambda obj: human_units.plain(paths.simple(obj, column.path) or column.absent),
+        )
     if key not in human_units.COLUMN_UNITS:
         return OutputColumn(column.title, _at(column.path, human_units.plain))
     title = column.title.partition("(")[0]

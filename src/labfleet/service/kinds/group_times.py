@@ -122,7 +122,11 @@ async def moved(services: ServiceContext, caller: Caller, old: Group, start: dat
         )
         raise Refused(message, reason="HasBegun")
     return Admitted(
-        made.obj, (*made.preconditions, *booked.preconditions), writes, others=made.others
+        made.obj,
+        (*made.preconditions, *booked.preconditions),
+        writes,
+        reason=f"Moved: {utc_text(start)} instead of {utc_text(asked.start)}",
+        others=made.others,
     )
 
 

@@ -211,7 +211,10 @@ async def moved(
     new = with_status(new, start=begin, end=over, decision=None)
     taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
-        with_status(new, claim=taken.claim), taken.preconditions, (*given, *taken.writes)
+        with_status(new, claim=taken.claim),
+        taken.preconditions,
+        (*given, *taken.writes),
+        reason=f"Moved: {utc_text(begin)} instead of {utc_text(old.status.start or slot.start)}",
     )
 
 
@@ -284,7 +287,8 @@ def longest(
     if end - start > budget.scaled(timedelta(minutes=minutes), factor):
         times = "" if factor == 1 else f", times {factor:g}"
         most = quantity.count(minutes, "minute")
-        what = f"a session of {definition.name!r} lasts at most {most}{times}"
+        last = utc_text(start + budget.scaled(timedelta(minutes=minutes), factor))
+        what = f"a session of {definition.name!r} lasts at most {most}{times}, so until {last}"
         raise intake.invalid((field, what), reason="TooLong")
 
 

@@ -92,7 +92,19 @@ def headline(services: ServiceContext, session: Session, outlook: SessionOutlook
             return f"Ending: {on}{becomes}"
         case S.FAILED if status.decision is not None and status.decision.outcome == "refused":
             return f"Refused: {status.reason}"
-    return f"{str(status.phase).capitalize()}: {status.reason or 'its time is over'}"
+    word = str(status.phase).capitalize()
+    if status.reason == word:
+        return f"{word}: {_cancelled(session)}"
+    return f"{word}: {status.reason or 'its time is over'}"
+
+
+def _cancelled(session: Session) -> str:
+    """Return by whom and why a session was ended before its time, as far as that was recorded."""
+    by = session.spec.cancel
+    if by is None:
+        return "before its time"
+    who = f"by {by.by}" if by.by else "by somebody"
+    return f"{who} ({by.reason})" if by.reason else who
 
 
 def _ahead(services: ServiceContext, session: Session) -> bool:

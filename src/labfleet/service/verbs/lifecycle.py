@@ -426,7 +426,7 @@ async def changed(
         _, stored = await services.objects.save(
             new,
             *admitted.others,
-            cause=services.cause(caller, reason),
+            cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
             writes=admitted.writes,
         )
