@@ -176,7 +176,8 @@ def test_a_group_moves_with_its_seats(booked, live):
     assert ends(live) == ["10:30"] * 3
     shown = booked("get", "groups", "-o", "csv")
     assert "2026-12-11T09:30:00" in shown.out
-    assert booked("move", "exam-002", "--later", "30m").code == 0
+    alone = booked("move", "exam-002", "--later", "30m")
+    assert (alone.code, "group/exam keeps its own start" in alone.err) == (0, True)
     later = booked("shorten", "group/exam", "--by", "10m")
     assert (later.code, "1 seat has times of its own" in later.err) == (0, True)
     assert ends(live) == ["10:20", "10:50", "10:20"]

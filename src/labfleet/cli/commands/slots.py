@@ -104,9 +104,19 @@ def move(
 
     def moved(target: targets.Target, obj: Any) -> Any:
         start = until or _time_of(target, obj, "start") + span
-        return _ask(call, target, obj, "move", {"start": start})
+        answer = _ask(call, target, obj, "move", {"start": start})
+        left.add(str(paths.simple(obj, "status.seat.group") or ""))
+        return answer
 
-    return _each(call, names, selector, yes=yes, deed="moved", ask=moved)
+    left = set[str]()
+    code = _each(call, names, selector, yes=yes, deed="moved", ask=moved)
+    for each in sorted(left - {""}):
+        call.out.note(
+            human_units.printable(
+                f"group/{each} keeps its own start: labfleet explain group/{each}"
+            )
+        )
+    return code
 
 
 @click.command("check-in", short_help="Say that a session's person has come.")

@@ -124,8 +124,7 @@ async def update_group(
     if asked is not None:
         # The end in the manifest counts when it changes: verbs may have moved the seats since.
         end = after.end if before.end != after.end and after.end is not None else asked.end
-        factors = {each.name: each.factor for each in group_seats.checked(new.spec)}
-        wanted = group_times.Wish(asked.start, end, factors)
+        wanted = group_times.Wish(asked.start, end, group_times.factors_of(new.spec))
         if wanted != asked:
             new = with_status(new, end=in_utc(end))
             present = [seated.get(each.key, each) for each in found if group_seats.is_open(each)]

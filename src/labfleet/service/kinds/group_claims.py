@@ -82,7 +82,7 @@ async def book(
     """
     space = seats[0].namespace
     if session_claims.line(services, space) is None:
-        return Booked(tuple(seats))
+        return Booked(tuple(with_status(each, claim=None) for each in seats))
     revision, now = await services.fresh(), services.clock.now()
     theirs = frozenset(each.metadata.uid for each in seats) if moving else frozenset()
     claims = Claims(services.cache, now, services.objects.saved(Session), without=theirs)

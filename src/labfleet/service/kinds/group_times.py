@@ -18,7 +18,15 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources.definition import Definition
-from labfleet.resources.group import LABEL, Group, SeatsChanged, SeatTimes, lasting
+from labfleet.resources.group import (
+    LABEL,
+    Group,
+    GroupSpec,
+    SeatsChanged,
+    SeatTimes,
+    lasting,
+    seats_of,
+)
 from labfleet.resources.session import Session, SessionSpec, Slot
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
@@ -42,8 +50,13 @@ def wish(group: Group) -> Wish | None:
     start, end = group.status.start, group.status.end
     if start is None or end is None:
         return None
-    factors = {each.name: each.factor for each in group_seats.checked(group.spec)}
-    return Wish(start, end, factors)
+    return Wish(start, end, factors_of(group.spec))
+
+
+def factors_of(spec: GroupSpec) -> dict[str, float]:
+    """Return by name the factors of seats that have one; the others last as long as the group."""
+    named = seats_of(msgspec.structs.replace(spec, size=None, spare=0))
+    return {each.name: each.factor for each in named if each.factor != 1}
 
 
 def factor_of(session: Session, asked: Wish) -> float:
@@ -78,6 +91,10 @@ async def ending(
         word, reason = ("later", "OnlyLater") if later else ("earlier", "OnlyEarlier")
         what = f"must be {word} than the present end, {utc_text(asked.end, seconds=True)}"
         raise intake.invalid(("end", what), reason=reason)
+    now = services.clock.now()
+    if end <= max(now, asked.start):
+        what = f"must be after the start and lie ahead (it is {utc_text(now, seconds=True)})"
+        raise intake.invalid(("end", f"{what}; to end all seats delete the group"))
     beside = await session_claims.together(services)
     found = _open(services, old)
     rows = await changed(services, caller, old, asked._replace(end=end), found=found, beside=beside)
@@ -169,11 +186,13 @@ def _movable(group: Group, found: Sequence[Session]) -> None:
         elif each.spec.slot.start is None:
             cannot.append((f"seat {group_seats.name_in(each)}", "begins as soon as it can"))
     if cannot:
+        late = [each for each in found if each.status.phase in session_times.NOT_BEGUN]
+        alone = f", or move one: labfleet move {late[0].name} --later 30m" if late else ""
         named = "; ".join(f"{where} {what}" for where, what in cannot[:TOLD])
         more = f"; and {len(cannot) - TOLD} more" if len(cannot) > TOLD else ""
         message = (
             f"{len(cannot)} of {count(len(found), 'seat')} cannot be moved, so none was: {named}{more}. "
-            f"Extend or shorten the group, or move one: labfleet move {found[0].name} --later 30m"
+            f"Extend or shorten the group{alone}"
         )
         reason = "HasBegun" if begun else "NoSlot"
         raise Refused(message, reason=reason, problems=tuple(cannot[:TOLD]))
@@ -214,7 +233,7 @@ async def changed(
         if row is not None:
             made.append(row)
     if refused:
-        raise _none(old, after.end, refused, len(found), later=after.end >= before.end)
+        raise _none(old, before, after, refused, len(found))
     return made
 
 
@@ -255,15 +274,17 @@ async def _one(
 
 
 def _none(
-    group: Group, end: datetime, refused: list[tuple[str, str]], many: int, *, later: bool
+    group: Group, before: Wish, after: Wish, refused: list[tuple[str, str]], many: int
 ) -> Refused:
     """Return the refusal of a change for all, because some seats cannot have it."""
     where, what = refused[0]
+    deed = f"last until {utc_text(after.end)}"
+    if after.end == before.end:
+        deed = "have another factor"
     message = (
-        f"{len(refused)} of {count(many, 'seat')} cannot last until {utc_text(end)}, so "
-        f"none was moved: {where}: {what}"
+        f"{len(refused)} of {count(many, 'seat')} cannot {deed}, so none was moved: {where}: {what}"
     )
-    if later:
+    if after.end > before.end:
         message += f"; to extend those that can: labfleet extend -l {LABEL}={group.name}"
     return Refused(message, reason="NoCapacity", problems=tuple(refused[:TOLD]))
 
