@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from fleet_world import ADMIN, World, who
 from hypothesis import given
 from hypothesis import strategies as st
+from test_service_claims import packs
 from test_service_groups import HOUR, MORNING, ROW, TEACHER, book, change, fleet, seats, slot
 
 from labfleet.kernel import errors
@@ -127,6 +129,7 @@ async def test_all_seats_move_or_none(world: World) -> None:
     assert (done.status.start, done.status.end) == (later, later + HOUR)
     assert done.spec == made.spec
     assert (await move(later)).revision == done.revision
+    await packs(world, 1)
 
     await book(world, "next", size=1, slot=slot(3))
     with pytest.raises(Refused) as full:
@@ -162,6 +165,26 @@ async def test_seats_that_have_a_worker_give_it_back_when_all_are_moved(world: W
     (told,) = done.status.changes
     assert told.seats == ("001", "002")
     assert group_times.words(told).startswith("2 seats (001, 002): later, 2026-12-11 11:00Z to ")
+
+
+@pytest.mark.asyncio
+async def test_a_moved_group_takes_nothing_that_is_promised_meanwhile(world: World) -> None:
+    """While six seats move to an hour, seven others ask for it: ten places hold whoever got them."""
+    await fleet(world)
+    await book(world, caller=TEACHER, size=6)
+    to = MORNING + 3 * HOUR
+    done = await asyncio.gather(
+        group_verbs.move(world.services, TEACHER, "exam", "default", start=to),
+        *(world.session(f"s{number}", slot=slot(3)) for number in range(7)),
+        return_exceptions=True,
+    )
+    refused = [each for each in done if isinstance(each, Refused)]
+    assert refused
+    assert {each.reason for each in refused} == {"NoCapacity"}
+    assert not [each for each in done if isinstance(each, Exception) and each not in refused]
+    await packs(world, 1)
+    found = {each.status.start for each in (await seats(world)).values()}
+    assert found == {MORNING if isinstance(done[0], Refused) else to}
 
 
 @pytest.mark.asyncio
