@@ -135,14 +135,15 @@ class ClusterController:
         if isinstance(usage, errors.LabfleetError):
             watch.failed(uid, safe_mode.METRICS, usage.message)
             return _Looked(seen, None, problem)
-        if usage is None or not usage.load:
-            if usage is not None:
-                watch.failed(uid, safe_mode.METRICS, _gap(usage))
-            return _Looked(seen, usage, problem)
+        if usage is None:
+            return _Looked(seen, None, problem)
         wrong = self._contradiction(cluster, seen, usage)
         if wrong:
             watch.failed(uid, safe_mode.METRICS, wrong, contradicting=True)
             return _Looked(seen, None, problem)
+        if not usage.load:
+            watch.failed(uid, safe_mode.METRICS, _gap(usage))
+            return _Looked(seen, usage, problem)
         watch.heard(uid, safe_mode.METRICS, now)
         return _Looked(seen, usage, problem)
 
@@ -178,7 +179,11 @@ class ClusterController:
         found = {*usage.runs, *usage.now}
         measured = sum(1 for each in ours if each.metadata.uid in found or each.name in found)
         return safe_mode.contradiction(
-            load=usage.load, has=has, running=len(ours), measured=measured
+            load=usage.load,
+            has=has,
+            running=len(ours),
+            measured=measured,
+            pods=(*usage.now.values(), usage.others),
         )
 
     # --- runs -------------------------------------------------------------------------------
