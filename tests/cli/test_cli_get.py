@@ -288,3 +288,18 @@ def test_a_pool_says_its_lead_with_a_unit_and_whose_strategy_it_has(run, stub):
     assert two[head.index("STRATEGY") :].startswith("PACKED")
     rows = [*csv.DictReader(io.StringIO(run("get", "pools", "-o", "csv").out))]
     assert (rows[0]["LEAD(s)"], rows[0]["STRATEGY"]) == ("2100", "")
+
+
+def test_sentences_are_cut_where_a_terminal_is_too_narrow(run, stub):
+    """Names and times stay whole; a wide terminal, a pipe and csv have every word."""
+    said = "8 of 8 seats are booked; " + "the rest found no room, " * 6
+    name = "a-class-with-a-name-of-more-than-forty-characters"
+    stub.put("Group", name, status={"message": said, "start": "2026-11-27T09:00:00Z"})
+    narrow = run("get", "groups", "-o", "wide", out_tty=True, columns=80).out
+    assert said.strip() not in narrow
+    assert f"{said[:39]}…" in narrow
+    assert name in narrow
+    assert "2026-11-27 09:00:00Z" in narrow
+    for given in ({}, {"out_tty": True}):
+        assert said.strip() in run("get", "groups", "-o", "wide", **given).out
+    assert said.strip() in run("get", "groups", "-o", "csv", out_tty=True, columns=80).out

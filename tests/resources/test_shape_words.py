@@ -12,7 +12,7 @@ from labfleet.resources import fleet_settings, manifests
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core import intake
 
-INSTANT = "write an instant with its zone, for example 2026-12-02T10:00:00Z"
+INSTANT = "write an instant with seconds and its zone, for example 2026-12-02T10:00:00Z"
 CASES = [
     ("Session", {"slot": {"start": "2026-12-02 10:00"}}, "spec.slot.start", INSTANT),
     ("Session", {"slot": {"end": "tomorrow"}}, "spec.slot.end", INSTANT),
