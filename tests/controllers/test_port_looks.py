@@ -11,6 +11,7 @@ from world import ADMIN, World, world
 
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
+from labfleet.service.verbs import held_ports
 from labfleet.service.verbs import lifecycle as verbs
 
 
@@ -132,5 +133,53 @@ def test_a_look_that_somebody_asked_for_says_who_and_whether_it_saw_anything(fai
             last = w.get_session().status
             assert last.observed_resources.observer == "session-controller"
             assert conditions.find(last.conditions, "Collected").status == "True"
+
+    play(story)
+
+
+def test_a_released_port_is_given_out_and_held_anew_when_it_is_named_anew() -> None:
+    """A person's word ends with what it was for: taken away and added again it is quarantined."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            theirs = w.hosts.edit("w1", f"serial:{HOME}")
+            await w.until(lambda: w.get_worker().status.foreign_ports == (f"tcp/{HOME}",))
+            assert w.get_worker().status.held_ports[0].owner
+            await w.let_pass(90)
+            sent = held_ports.ReleaseRequest(first=HOME, lab=theirs.id, reason="it is off")
+            await held_ports.release(w.services, ADMIN, "w1", "default", sent)
+            await w.let_pass(90)
+            (kept,) = w.get_worker().status.held_ports
+            assert (kept.released.by, kept.released.reason) == ("ada", "it is off")
+            await running(w)
+            assert w.get_session().status.ports[0].number == HOME
+            node = next(iter(w.hosts.of("w1").labs[theirs.id].nodes.values()))
+            node.tags.clear()
+            await w.until(lambda: w.get_worker().status.held_ports == ())
+            node.tags.append(f"serial:{HOME}")
+            await w.until(lambda: w.get_worker().status.foreign_ports == (f"tcp/{HOME}",))
+
+    play(story)
+
+
+def test_a_worker_says_whose_labs_have_drifted() -> None:
+    """Its alert names the session, and goes when the ports are as they were given."""
+
+    async def story() -> None:
+        async with world() as w:
+            await ready(w)
+            labs = await running(w)
+            labs["r1"].tags.append("serial:5041")
+
+            def alert() -> Condition | None:
+                return conditions.find(w.get_worker().status.conditions, "PortDrift")
+
+            await w.until(lambda: status_of(alert()) == "True")
+            assert "s1" in alert().message
+            (held,) = w.get_worker().status.held_ports
+            assert held.owner == "ada"
+            labs["r1"].tags.remove("serial:5041")
+            await w.until(lambda: status_of(alert()) == "False")
 
     play(story)

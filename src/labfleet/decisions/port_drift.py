@@ -6,14 +6,14 @@ noted at all: what was known stays (facts/upstream.md#observation).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from labfleet.decisions import port_numbers
 from labfleet.resources import conditions
-from labfleet.resources.session import PortAllocation, PortChange, SessionStatus
+from labfleet.resources.session import PortAllocation, PortChange, Session, SessionStatus
 from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 KEPT = 500
@@ -62,6 +62,14 @@ def forgotten(status: SessionStatus) -> SessionStatus:
     """Return a status without what was seen of the ports, of a session that leaves its lab."""
     return msgspec.structs.replace(
         status, observed_ports=None, port_drift_detected=False, port_changes=()
+    )
+
+
+def drifted(sessions: Iterable[Session]) -> tuple[str, ...]:
+    """Return the names of the sessions whose labs have drifted ports now, in order."""
+    name = SessionCondition.PORT_DRIFT
+    return tuple(
+        sorted(each.name for each in sessions if conditions.is_true(each.status.conditions, name))
     )
 
 

@@ -31,6 +31,7 @@ class SessionEvent(EventType):
         "session.port_drift_detected",
         "its ports differ from what it was given (added, removed, changed)",
     )
+    OBSERVE_REQUESTED = "session.observe_requested", "somebody asked for an observation (by)"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
     TERMINATED = "session.terminated", "it reached one of its ends"
     RETRIED = (
@@ -38,6 +39,14 @@ class SessionEvent(EventType):
         "it is tried again, as another session (new_session, new_uid, attempt)",
     )
     DELETED = "session.deleted", "its record is gone"
+
+
+ALIASES: dict[EventType, str] = {
+    SessionEvent.RESOURCES_OBSERVED: "lablet_session.resources_observed.v1",
+    SessionEvent.PORT_DRIFT_DETECTED: "lablet_session.port_drift_detected.v1",
+    SessionEvent.OBSERVE_REQUESTED: "lablet_session.observe_resources_requested.v1",
+}
+"""What upstream 000 calls these events (facts/upstream.md#observation)."""
 
 
 def told(old: Session | None, new: Session) -> Iterator[Notice]:
@@ -87,3 +96,6 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         yield Change(SessionEvent.PORT_DRIFT_DETECTED, details | port_drift.parts(now.port_changes))
     if was.reservation is not None and now.reservation is None and was.ports:
         yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})
+    asked = new.spec.observe_requested
+    if asked is not None and asked != old.spec.observe_requested:
+        yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
