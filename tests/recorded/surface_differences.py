@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_drift import DRIFT
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -443,6 +444,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | SLOTS
+    | DRIFT
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (
