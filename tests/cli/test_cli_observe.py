@@ -30,7 +30,7 @@ def test_what_was_seen_is_said(run, stub):
     """Allocation, use, ports and gaps, a line each; unknown is never 0."""
     drift = fact("PortDrift", "True", "added PC_serial 5041")
     lab(stub, fact("Collected", "True"), drift, observedResources=SEEN,
-        used={"memoryMib": {"peak": 512}}, observedPorts={"PC_serial": 5041})  # fmt: skip
+        used={"memory_mib": {"peak": 512}}, observedPorts={"PC_serial": 5041})  # fmt: skip
     done = run("observe", "s-1")
     assert done.code == 0
     assert "Allocation: 2 cores\n" in done.out
@@ -59,3 +59,17 @@ def test_a_look_that_does_not_come_is_a_timeout(run, stub, handled):
     assert "does not answer" in late.err
     asked = run("observe", "s-1", "--no-wait")
     assert (asked.code, asked.out) == (0, "session/s-1: an observation is asked for\n")
+
+
+def test_explain_shows_drift_while_there_is_some(run, stub):
+    """A fact that is bad when True is told then, beside a decision too, and not when it is mended."""
+    answer = {"kind": "Session", "name": "s-1", "namespace": "default", "phase": "RUNNING",
+              "summary": "running", "decision": {"outcome": "assigned"}}  # fmt: skip
+    for status in ("True", "False"):
+        drift = fact("PortDrift", status, "added PC_serial 5041")
+        facts = [drift, fact("PortsOpen", "True"), fact("HostReachable", "Unknown")]
+        stub.answers["GET /api/v1/sessions/s-1/explain"] = (200, {**answer, "conditions": facts})
+        told = run("explain", "session/s-1").out
+        assert ("PortDrift=True (x): added PC_serial 5041" in told) == (status == "True")
+        assert "PortsOpen" not in told
+        assert "HostReachable=Unknown" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_worlds import START, session
@@ -116,9 +117,7 @@ def test_drift_ends_no_session_and_a_look_without_nodes_clears_nothing():
     assert step.status.phase is SessionPhase.RUNNING
     assert fact(step.status).status == "True"
     before = running(port("a", 2000))
-    kept = type(before)(
-        metadata=before.metadata, spec=before.spec, status=step.status, kind=before.kind
-    )
+    kept = msgspec.structs.replace(before, status=step.status)
     blind = sessions.SessionObservation(looked=True, lab=lab)
     after = sessions.decide(kept, blind, now + timedelta(minutes=1)).status
     assert (after.port_changes, fact(after)) == (step.status.port_changes, fact(step.status))
@@ -128,3 +127,19 @@ def test_drift_ends_no_session_and_a_look_without_nodes_clears_nothing():
         False,
         (),
     )
+
+
+def test_looks_that_people_ask_for_have_a_pause_between_them():
+    """The first at once, the next after ten seconds; asking in a loop costs a server no more."""
+    lab = LabStatus(title="t", marker="u-1", id="lab-1", state="STARTED")
+    seen = sessions.SessionObservation(looked=True, lab=lab)
+    for handled, at, due in ((None, 1, True), (0, 9, False), (0, 10, True)):
+        before = running(port("a", 2000))
+        asked = START + timedelta(seconds=at)
+        spec = msgspec.structs.replace(before.spec, observe_requested=asked)
+        last = None if handled is None else START + timedelta(seconds=handled)
+        status = msgspec.structs.replace(before.status, observe_handled=last)
+        wanted = msgspec.structs.replace(before, spec=spec, status=status)
+        step = sessions.decide(wanted, seen, asked)
+        assert (step.action == "observe") == due
+        assert due or step.again == 1

@@ -382,6 +382,7 @@ KIND = Kind(
         "RETRIES=status.retryCount*",
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
+        "DRIFT=status.portDriftDetected*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",

@@ -69,6 +69,8 @@ class Detail:
     used: Used | None = None
     told: tuple[tuple[Cell, str], ...] = ()
     """What its owner was told, and when; the newest first."""
+    bad: frozenset[tuple[str, str]] = frozenset()
+    """Conditions and the status of each with which it asks for somebody."""
     commands: tuple[str, ...] = ()
     """Commands of the CLI that do more with it, without its name."""
     other: str = ""
@@ -127,6 +129,7 @@ async def detail(
             (values.instant(each.at, now), each.notice.subject)
             for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
         ),
+        bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
     )  # fmt: skip

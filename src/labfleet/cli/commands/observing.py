@@ -14,7 +14,7 @@ from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import backoff
 from labfleet.resources.session_conditions import SessionCondition
 
-_USED = (("cpuMilli", "mCPU"), ("memoryMib", "MiB of memory"), ("storageMib", "MiB of disk"))
+_USED = (("cpu_milli", "mCPU"), ("memory_mib", "MiB of memory"), ("storage_mib", "MiB of disk"))
 _GAPS = 5
 
 

@@ -55,6 +55,8 @@ __all__ = [
 ]
 
 COLLECT_SECONDS = 120
+OBSERVE_EVERY = timedelta(seconds=10)
+"""Between two looks that people ask for: whoever asks in a loop costs a server no more."""
 
 
 def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
@@ -377,13 +379,19 @@ def _running(draft: Draft) -> Step:
     if absent:
         return _collect(draft, S.CANCELLED, PhaseReason.NO_SHOW, absent)
     closing.warn(draft, end)
-    if _observe_now(draft):
+    again = min((end - draft.now).total_seconds(), WATCH)
+    wait = _observe_in(draft)
+    if wait is not None and wait <= 0:
         return draft.stay("running", do="observe")
-    return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
+    return draft.stay("running", again=again if wait is None else max(min(again, wait), SOON))
 
 
-def _observe_now(draft: Draft) -> bool:
-    return asked_anew(draft.session) and draft.seen.looked
+def _observe_in(draft: Draft) -> float | None:
+    """Return in how many seconds a look that somebody asked for is due; None when none is."""
+    if not asked_anew(draft.session) or not draft.seen.looked:
+        return None
+    last = draft.status.observe_handled
+    return 0.0 if last is None else (last + OBSERVE_EVERY - draft.now).total_seconds()
 
 
 def _collect(draft: Draft, outcome: SessionPhase, reason: AnyReason, message: str) -> Step:
