@@ -67,8 +67,10 @@ def test_what_is_named_unasked_is_bounded_and_what_was_given_is_always_named():
     assert len(seen) == 5 + port_numbers.UNASKED_KEPT
     assert {each.name: each.number for each in mine}.items() <= seen.items()
     status = port_drift.noted(running(*mine).status, seen, START)
-    assert len(status.port_changes) == port_drift.KEPT
-    assert fact(status).message.endswith("and 497 more")
+    assert len(status.port_changes) == port_numbers.UNASKED_KEPT
+    assert fact(status).message.endswith("and 197 more")
+    many = tuple(port(f"p{n}", 2000 + n, node=f"r{n}") for n in range(900))
+    assert len(port_drift.noted(running(*many).status, {}, START).port_changes) == port_drift.KEPT
 
 
 tag_lists = st.lists(st.integers(2000, 2005).map("serial:{}".format), max_size=4)

@@ -16,7 +16,7 @@ from labfleet.resources import conditions
 from labfleet.resources.session import PortAllocation, PortChange, Session, SessionStatus
 from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
-KEPT = 500
+KEPT = 300
 """How many ports that differ are kept by name; there may be thousands, and they are drift anyway."""
 SHOWN = 3
 

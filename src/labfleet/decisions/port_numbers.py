@@ -24,7 +24,7 @@ from labfleet.resources.topology import Topology
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
 _BASE_LIMIT = 80
-UNASKED_KEPT = 1000
+UNASKED_KEPT = 200
 """How many ports that nobody was given are named of one lab; whoever edits tags may write any number."""
 
 _Port = tuple[str, str, str, int]
