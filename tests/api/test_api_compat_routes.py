@@ -111,6 +111,26 @@ async def test_who_observed_is_said_by_the_server_and_not_by_the_report(api: Api
 
 
 @pytest.mark.asyncio
+async def test_who_asks_for_a_look_is_kept_and_set_by_nobody_by_hand(api: Api):
+    """Asked again before it was made it stays the first one's; switched off nobody is promised one."""
+    await running(api)
+    path, at = "/api/v1/sessions/s/observe", "/api/v1/sessions/s"
+    first = (await api.call("POST", path, {}, role="operator", owner="kim")).json
+    again = (await api.call("POST", path, {}, role="admin", owner="eve")).json
+    assert first["spec"]["observeRequestedBy"] == again["spec"]["observeRequestedBy"] == "kim"
+    assert first["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+    forged = await api.call("PATCH", at, {"spec": {"observeRequestedBy": "eve"}})
+    assert forged.status == 400
+    made = {"metadata": {"name": "t"}, "spec": {"definition": "two", "observeRequestedBy": "eve"}}
+    assert (await api.call("POST", "/api/v1/sessions", made)).status == 400
+    off = {"spec": {"observation": {"enabled": False}}}
+    assert (await api.call("PATCH", "/api/v1/settings/fleet", off)).status == 200
+    await api.world.services.fresh()
+    refused = await api.call("POST", path, {})
+    assert (refused.status, refused.json["reason"]) == (409, "ObservationOff")
+
+
+@pytest.mark.asyncio
 async def test_observations_in_wrong_phases_or_of_nothing_are_refused(api: Api):
     """400 outside RUNNING and COLLECTING, 404 for unknown, 403 for people, 400 for bad bodies."""
     await api.world.definition()
