@@ -171,6 +171,8 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     phase: Whether new sessions may use it.
     conditions: Facts about it, each with its reason.
     demand: What one lab needs.
+    reserved: What its nodes reserve on a server by themselves, whatever `resources` says; all 0 where
+    an earlier version made it.
     ports: Ports that one lab gets.
     node_count: Nodes of the topology that take capacity.
     node_definitions: How many nodes there are of each node definition.
@@ -185,6 +187,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     phase: Literal["ACTIVE", "DEPRECATED"] = "ACTIVE"
     conditions: tuple[Condition, ...] = ()
     demand: Amounts = Amounts()
+    reserved: Amounts = Amounts()
     ports: tuple[PortRequest, ...] = ()
     node_count: int = 0
     node_definitions: dict[str, int] = {}
@@ -202,6 +205,11 @@ class Definition(Resource, frozen=True, kw_only=True):
     spec: DefinitionSpec
     status: DefinitionStatus = DefinitionStatus()
     kind: str = "Definition"
+
+
+def family_of(definition: Definition) -> str:
+    """Return the family that a definition is of: the one that it names, else its own."""
+    return definition.spec.family or definition.name
 
 
 class DefinitionPin(Record, frozen=True, kw_only=True):

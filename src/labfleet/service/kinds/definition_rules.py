@@ -113,6 +113,7 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
     return DefinitionStatus(
         phase="DEPRECATED" if spec.deprecated else "ACTIVE",
         demand=amounts.Amounts(**total),
+        reserved=needed.amounts,
         ports=ports,
         node_count=needed.node_count,
         node_definitions=needed.definitions,
@@ -125,6 +126,25 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
         unplaced=parsed.unplaced,
         observed_generation=1,
     )
+
+
+async def reserved(services: ServiceContext, definition: Definition) -> amounts.Amounts:
+    """Return what a lab's nodes reserve by themselves, also of one that an earlier version made.
+
+    Where its topology cannot be read any more, that is what it declares: no less is safe.
+    """
+    known, spec = definition.status.reserved, definition.spec
+    if known.labs:
+        return known
+    if spec.resources is None:
+        return definition.status.demand
+    try:
+        made = await services.aside.run(
+            len(spec.topology), lambda: demand.of(topology_check.check(spec.topology))
+        )
+    except errors.Invalid:
+        return definition.status.demand
+    return made.amounts
 
 
 def unplaced(definition: Definition) -> str:
