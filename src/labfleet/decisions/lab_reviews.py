@@ -20,11 +20,11 @@ from labfleet.resources.definition import DefinitionCondition, DefinitionReason
 from labfleet.resources.history import Run
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.lab_recommendation import (
-    Option,
     OptionName,
     PoolOutcome,
-    Saving,
     SizedAmounts,
+    SizeOption,
+    SizeSaving,
 )
 
 
@@ -153,7 +153,7 @@ def options(
     found: Mapping[str, LabBound],
     places: Sequence[Place],
     proposed: SizedAmounts | None = None,
-) -> tuple[Option, ...]:
+) -> tuple[SizeOption, ...]:
     """Return what may be asked for, what is declared first, with what follows of each.
 
     A value of which nothing is known in any dimension is left out.
@@ -166,7 +166,7 @@ def options(
     if proposed is not None:
         made["proposed"] = with_sizes(asked.declared, proposed)
     return tuple(
-        Option(
+        SizeOption(
             value=value,
             amounts=amounts,
             exceeded=exceeded(newest_first, asked, amounts),
@@ -220,8 +220,8 @@ def outcome(place: Place, amounts: Amounts) -> PoolOutcome:
 
 
 def saving(
-    newest_first: Iterable[Run], made: Sequence[Option], places: Sequence[Place]
-) -> Saving | None:
+    newest_first: Iterable[Run], made: Sequence[SizeOption], places: Sequence[Place]
+) -> SizeSaving | None:
     """Return what the bound would have saved over past sessions; None without a bound."""
     by = {each.value: each for each in made}
     bound, declared = by.get("bound"), by["declared"]
@@ -236,7 +236,7 @@ def saving(
         before, after, price = cheapest
         worker_hours = hours / before - hours / after
         usd = None if price is None else round(worker_hours * price, 2)
-    return Saving(
+    return SizeSaving(
         sessions=len(lengths),
         hours=round(hours, 2),
         memory_gib_hours=round(mib / 1024 * hours, 2),
@@ -246,7 +246,7 @@ def saving(
 
 
 def _cheapest(
-    declared: Option, bound: Option, places: Sequence[Place]
+    declared: SizeOption, bound: SizeOption, places: Sequence[Place]
 ) -> tuple[int, int, float | None] | None:
     """Return sessions a worker before and after, and its price, of the pool that costs least."""
     found = [

@@ -15,7 +15,7 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
-from labfleet.resources.lab_recommendation import Applied, Proposal
+from labfleet.resources.lab_recommendation import AppliedSize, ProposedSize
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.strategy import LabType
 
@@ -209,8 +209,8 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     image_definitions: tuple[str, ...] = ()
     topology_digest: str = ""
     boot_seconds: int = 0
-    applied: Applied | None = None
-    proposal: Proposal | None = None
+    applied: AppliedSize | None = None
+    proposal: ProposedSize | None = None
     unplaced: int = 0
     observed_generation: int = 0
 

@@ -14,7 +14,7 @@ import msgspec
 
 from labfleet.resources.declaration import Kind, columns, filters
 from labfleet.resources.definition import Family
-from labfleet.resources.meta import Record, Resource, Text
+from labfleet.resources.meta import Record, Resource
 from labfleet.resources.session import Slot
 
 SEATS_LIMIT = 500
@@ -58,7 +58,7 @@ class GroupSpec(Record, frozen=True, kw_only=True):
     description: What it is for, for people.
     """
 
-    definition: Text = ""
+    definition: Annotated[str, msgspec.Meta(max_length=256)] = ""
     owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
     slot: Slot = Slot()
     track: str | None = None

@@ -30,7 +30,7 @@ class SizedAmounts(Record, frozen=True, kw_only=True):
     storage_mib: Amount | None = None
 
 
-class Applied(Record, frozen=True, kw_only=True):
+class AppliedSize(Record, frozen=True, kw_only=True):
     """How a version came about that was made of a recommendation.
 
     source: Name of the version that it was made of.
@@ -49,7 +49,7 @@ class Applied(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Proposal(Record, frozen=True, kw_only=True):
+class ProposedSize(Record, frozen=True, kw_only=True):
     """What somebody proposes that a definition asks for; an admin applies it, or does not.
 
     value: What is proposed.
@@ -80,7 +80,7 @@ class PoolOutcome(Record, frozen=True, kw_only=True):
     usd_per_session_hour: float | None = None
 
 
-class Option(Record, frozen=True, kw_only=True):
+class SizeOption(Record, frozen=True, kw_only=True):
     """One size that a definition could ask for, and what follows.
 
     value: What it is.
@@ -97,7 +97,7 @@ class Option(Record, frozen=True, kw_only=True):
     refused: str = ""
 
 
-class Saving(Record, frozen=True, kw_only=True):
+class SizeSaving(Record, frozen=True, kw_only=True):
     """What the bound would have saved over the sessions that were looked at; negative costs more.
 
     sessions: Sessions whose length is known.
@@ -143,7 +143,7 @@ class LabRecommendation(Record, frozen=True, kw_only=True):
     reviewed: str
     needs_review: bool
     dimensions: tuple[LabBound, ...]
-    options: tuple[Option, ...]
-    saving: Saving | None = None
-    proposal: Proposal | None = None
-    applied: Applied | None = None
+    options: tuple[SizeOption, ...]
+    saving: SizeSaving | None = None
+    proposal: ProposedSize | None = None
+    applied: AppliedSize | None = None

@@ -13,7 +13,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variable
 from labfleet.resources.history import Use
-from labfleet.resources.meta import Effect, Record, Resource, Text
+from labfleet.resources.meta import Effect, Record, Resource
 
 FINALIZER_LAB = "labfleet/cml-lab"
 
@@ -115,7 +115,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     without a promise.
     """
 
-    definition: Text = ""
+    definition: Annotated[str, msgspec.Meta(max_length=256)] = ""
     owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
     slot: Slot = Slot()
     track: str | None = None

@@ -11,7 +11,7 @@ from labfleet.decisions.lab_reviews import Place
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.history import Run
 from labfleet.resources.lab_bound import SIZED, LabBound
-from labfleet.resources.lab_recommendation import LabRecommendation, Option
+from labfleet.resources.lab_recommendation import LabRecommendation, SizeOption
 from labfleet.service.core import access, lookup
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import family_use
@@ -25,7 +25,7 @@ class Known:
     asked: Asked
     found: Mapping[str, LabBound]
     places: Sequence[Place]
-    options: Sequence[Option]
+    options: Sequence[SizeOption]
 
 
 async def known(services: ServiceContext, definition: Definition) -> Known:

@@ -18,8 +18,8 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.lab_recommendation import (
-    Applied,
-    Proposal,
+    AppliedSize,
+    ProposedSize,
     SizedAmounts,
     Value,
 )
@@ -93,9 +93,9 @@ async def apply(
 
 def _applied(
     services: ServiceContext, caller: Caller, old: Definition, value: Value, reason: str
-) -> Applied:
+) -> AppliedSize:
     asked = {name: amount for name in SIZED if (amount := getattr(old.status.demand, name))}
-    return Applied(
+    return AppliedSize(
         source=old.name,
         value=value,
         declared=SizedAmounts(**asked),
@@ -169,7 +169,7 @@ async def propose(
         if value is not None:
             _newest(old, family_use.versions(services.cache, old))
             sized = await _sized(services, old, value, custom)
-            proposal = Proposal(
+            proposal = ProposedSize(
                 value=value,
                 amounts=sized,
                 by=caller.principal.name,
@@ -262,7 +262,7 @@ def _next(
     old: Definition,
     versions: Sequence[Definition],
     sized: SizedAmounts,
-    applied: Applied,
+    applied: AppliedSize,
 ) -> Definition:
     """Return the next version of a family: the lab of the last one, which asks for other amounts."""
     family = family_of(old)
