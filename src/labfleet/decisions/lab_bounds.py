@@ -17,7 +17,7 @@ import msgspec
 
 from labfleet.decisions.prediction.conformal import conformal
 from labfleet.kernel.quantity import count
-from labfleet.resources.amounts import LABELS, Amounts
+from labfleet.resources.amounts import LABELS, MOST, Amounts
 from labfleet.resources.history import Run, RunKind, Source, peak
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.prediction import Evidence
@@ -175,8 +175,8 @@ def _sentence(told: LabBound, asked: Asked, raw: float, bound: int, *, capped: b
 
 
 def whole(amount: float) -> int:
-    """Return an amount rounded up to whole units; 2300.0000000000005 are 2300."""
-    return math.ceil(round(amount, 6))
+    """Return an amount rounded up to whole units, as large as one may be; 2300.0000000005 are 2300."""
+    return min(MOST, math.ceil(round(amount, 6)))
 
 
 def exceeding(ordered: Sequence[float], value: float) -> int:

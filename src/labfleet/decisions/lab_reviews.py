@@ -109,10 +109,13 @@ def worth_telling(known: Condition | None, now: Review) -> bool:
 
 
 def recorded(
-    known: tuple[Condition, ...], now: Review, at: datetime, generation: int
+    known: tuple[Condition, ...], now: Review | None, at: datetime, generation: int
 ) -> tuple[Condition, ...]:
-    """Return the conditions of a definition with its review; without one while nothing is known."""
-    if now.reason is None:
+    """Return the conditions of a definition with its review.
+
+    Without one where it is not to be judged (None), and while nothing is known.
+    """
+    if now is None or now.reason is None:
         return conditions.drop(known, DefinitionCondition.NEEDS_REVIEW)
     if not worth_telling(conditions.find(known, DefinitionCondition.NEEDS_REVIEW), now):
         return known

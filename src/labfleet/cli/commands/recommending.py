@@ -174,7 +174,9 @@ def _notes(call: Call, target: targets.Target, answer: dict[str, Any], *, many: 
     """Say on stderr what the tables rest on, and what can be done next."""
     out, shown = call.out, human_units.printable
     if answer["options"][0]["pools"]:
-        out.note(f"* sessions that one worker of the pool holds, with each one's share of its price{'; all: -o wide' if many else ''}")
+        out.note(
+            f"* sessions that one worker of the pool holds, with each one's share of its price{'; all: -o wide' if many else ''}"
+        )
     looked = human_units.count(answer["lookedAt"], "past session")
     out.note(shown(f"{looked} of family {answer['family']} looked at, {answer['most']} at most."))
     for each in answer["dimensions"]:

@@ -14,7 +14,7 @@ from labfleet.decisions import demand, families, lab_reviews
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import topology
-from labfleet.resources.amounts import Amounts
+from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.lab_recommendation import (
@@ -94,7 +94,8 @@ async def apply(
 def _applied(
     services: ServiceContext, caller: Caller, old: Definition, value: Value, reason: str
 ) -> AppliedSize:
-    asked = {name: amount for name in SIZED if (amount := getattr(old.status.demand, name))}
+    demanded = old.status.demand
+    asked = {name: min(MOST, amount) for name in SIZED if (amount := getattr(demanded, name))}
     return AppliedSize(
         source=old.name,
         value=value,
