@@ -1,6 +1,6 @@
 """Keeps the condition NeedsReview of definitions, by what their past sessions used.
 
-A family is looked at some seconds after sessions of it have ended, by one page of its history; only
+A family is looked at some minutes after a session of it has ended, by one page of its history; only
 the newest version that new sessions may use is judged. It changes no definition's amounts.
 """
 
@@ -21,7 +21,7 @@ from labfleet.service.kinds import family_use, indices
 from labfleet.service.kinds.admitted import with_status
 
 ACTOR = "scheduler"
-GATHER_SECONDS = 30.0
+GATHER_SECONDS = 300.0
 """How long ends of sessions are gathered before their family is looked at."""
 ROUND_SECONDS = 7200.0
 """How often all families are looked at, in case an end was missed."""
