@@ -28,6 +28,7 @@ from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import family_use, rules
 from labfleet.service.kinds.admitted import with_spec, with_status
+from labfleet.service.kinds.session_retry import OURS
 from labfleet.service.reads import recommendations
 
 TEXT_LIMIT = 1024
@@ -282,7 +283,11 @@ def _next(
         name=families.next_name(family, versions, taken),
         namespace=old.namespace,
         labels=old.metadata.labels,
-        annotations=old.metadata.annotations,
+        annotations={
+            key: value
+            for key, value in old.metadata.annotations.items()
+            if not key.startswith(OURS)
+        },
         uid=services.ids.uid(),
         generation=1,
         creation_timestamp=services.clock.now(),
