@@ -137,6 +137,10 @@ async def test_evidence_survives_the_new_version(world: World) -> None:
     found = await told(world, "two-v2")
     assert (found.family, found.looked_at) == ("two", 6)
     assert found.dimensions[1].evidence == "closest"
+    alone = await recommendations.recommendation(
+        world.services, ADMIN, "two-v2", "default", alone=True
+    )
+    assert (alone.looked_at, alone.dimensions[1].sessions) == (0, 0)
     assert not found.needs_review
     with pytest.raises(Refused) as refused:
         await apply(world, "two-v2")
