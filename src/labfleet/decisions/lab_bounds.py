@@ -79,6 +79,7 @@ class _Replay:
 
     coverage: float
     least: int
+    floor: int
     ordered: list[float] = field(default_factory=list)
     latest: float | None = None
     left_out: int = 0
@@ -93,9 +94,14 @@ class _Replay:
             return
         if len(self.ordered) >= self.least and expected is not None:
             self.judged += 1
-            self.held += found <= expected
+            self.held += found <= max(expected, self.floor)
         insort(self.ordered, found)
         self.latest = found
+
+
+def _floor(asked: Asked, name: str) -> int:
+    """Return what no bound of a dimension is below."""
+    return max(LEAST[name], asked.reserved.memory_mib if name == "memory_mib" else 0)
 
 
 def _raw(ordered: Sequence[float], coverage: float) -> tuple[float, float]:
@@ -140,7 +146,7 @@ def _with_bound(told: LabBound, replay: _Replay, asked: Asked, *, same: bool) ->
         few = f"{len(ordered)} of the {needed} that a bound needs"
         return _with(told, sentence=f"{few} were measured")
     raw, coverage = _raw(ordered, asked.coverage)
-    floor = max(LEAST[name], told.reserved if name == "memory_mib" else 0)
+    floor = _floor(asked, name)
     bound, capped = max(floor, whole(raw)), False
     most = getattr(asked.most, name) if asked.most is not None else 0
     if most and bound > most:
@@ -186,7 +192,8 @@ def exceeding(ordered: Sequence[float], value: float) -> int:
 
 def _replayed(newest_first: Sequence[Run], asked: Asked, name: str) -> tuple[_Replay, bool]:
     """Return the sessions in the order they were, and whether one was of this very version."""
-    replay, same = _Replay(asked.coverage, asked.least_sessions), False
+    replay = _Replay(asked.coverage, asked.least_sessions, _floor(asked, name))
+    same = False
     for run in reversed(newest_first):
         found = peak_of(run, name)
         if found is None:

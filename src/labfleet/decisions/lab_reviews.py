@@ -90,9 +90,12 @@ def review(found: Mapping[str, LabBound], than: Significant) -> Review:
     told = "; ".join(_told(each) for each in (short or apart))
     first = (short or apart)[0]
     number = Measured(
-        value=float(first.bound or 0), unit=LABELS[first.resource], limit=float(first.declared)
+        value=float(first.bound or 0), unit=_UNITS[first.resource], limit=float(first.declared)
     )
     return Review(needed=True, reason=reason, message=told, measured=number)
+
+
+_UNITS = {"memory_mib": "MiB", "cpu_milli": "mCPU"}
 
 
 def worth_telling(known: Condition | None, now: Review) -> bool:
