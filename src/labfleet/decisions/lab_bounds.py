@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,15 +62,6 @@ def bounds(newest_first: Sequence[Run], asked: Asked) -> dict[str, LabBound]:
     A session of which nobody measured a dimension does not count for it.
     """
     return {name: _bound(newest_first, asked, name) for name in SIZED}
-
-
-def amounts(found: Mapping[str, LabBound], declared: Amounts) -> Amounts:
-    """Return what a lab would ask for by its bounds; what has no bound stays as declared."""
-    known = {
-        name: each.declared if each.bound is None else each.bound for name, each in found.items()
-    }
-    fields = {name: getattr(declared, name) for name in declared.__struct_fields__}
-    return Amounts(**{**fields, **known})
 
 
 @dataclass(slots=True)
