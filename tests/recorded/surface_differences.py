@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
+from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -445,6 +446,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | GROUPS
+    | RECOMMENDATIONS
     | SLOTS
     | DRIFT
     | {

@@ -27,6 +27,7 @@ _ASKED = frozenset(
         "definition",
         "durationMinutes",
         "environment",
+        "family",
         "limits",
         "owner",
         "priority",
