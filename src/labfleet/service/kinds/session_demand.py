@@ -1,0 +1,48 @@
+"""With what a new session is counted: fixed once, when it is accepted, and never by a placement.
+
+Read from the history only where its definition or the pools of its track ask for learned demand:
+one page of the newest sessions of its family (`family_use`), however many there were.
+"""
+
+from __future__ import annotations
+
+from labfleet.decisions import learned_demand
+from labfleet.resources.amounts import Amounts, of_vector, vector
+from labfleet.resources.definition import Definition
+from labfleet.resources.learned_demand import LearnedDemand
+from labfleet.resources.pool import Pool
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import definition_rules, family_use, indices, pool_claims
+
+
+async def of_new(
+    services: ServiceContext, definition: Definition, track: str | None
+) -> LearnedDemand | None:
+    """Return what a session on a track is counted with by past use; None: with what is declared."""
+    pools = _pools(services, definition.namespace, track or definition.spec.track)
+    if learned_demand.rule_of(definition, pools) == "declared":
+        return None
+    reserved = await definition_rules.reserved(services, definition)
+    bounds = await family_use.bounds(services, definition, _largest(services, pools))
+    return learned_demand.learned(definition, reserved, bounds, services.clock.now())
+
+
+def _pools(services: ServiceContext, namespace: str, track: str | None) -> list[Pool]:
+    """Return the pools that live and whose workers may get it."""
+    return [
+        pool
+        for pool in services.cache.by(indices.POOLS_IN, namespace)
+        if track in {None, pool.spec.track} and not pool.deleting and pool.spec.desired == "Ready"
+    ]
+
+
+def _largest(services: ServiceContext, pools: list[Pool]) -> Amounts | None:
+    """Return the most that a worker of these pools has, by dimension; None where one is unknown.
+
+    A bound above it would refuse every session of the lab, as one that fits nowhere.
+    """
+    known = [pool_claims.extent(services.cache, each) for each in pools]
+    sizes = [vector(each.shape.capacity) for each in known if each is not None]
+    if not sizes or len(sizes) < len(known):
+        return None
+    return of_vector(map(max, zip(*sizes, strict=True)))
