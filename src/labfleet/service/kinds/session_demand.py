@@ -7,12 +7,11 @@ one page of the newest sessions of its family (`family_use`), however many there
 from __future__ import annotations
 
 from labfleet.decisions import learned_demand
-from labfleet.resources.amounts import Amounts, of_vector, vector
 from labfleet.resources.definition import Definition
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.pool import Pool
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import definition_rules, family_use, indices, pool_claims
+from labfleet.service.kinds import definition_rules, family_use, indices
 
 
 async def of_new(
@@ -23,7 +22,7 @@ async def of_new(
     if learned_demand.rule_of(definition, pools) == "declared":
         return None
     reserved = await definition_rules.reserved(services, definition)
-    bounds = await family_use.bounds(services, definition, _largest(services, pools))
+    bounds = await family_use.bounds(services, definition)
     return learned_demand.learned(definition, reserved, bounds, services.clock.now())
 
 
@@ -34,15 +33,3 @@ def _pools(services: ServiceContext, namespace: str, track: str | None) -> list[
         for pool in services.cache.by(indices.POOLS_IN, namespace)
         if track in {None, pool.spec.track} and not pool.deleting and pool.spec.desired == "Ready"
     ]
-
-
-def _largest(services: ServiceContext, pools: list[Pool]) -> Amounts | None:
-    """Return the most that a worker of these pools has, by dimension; None where one is unknown.
-
-    A bound above it would refuse every session of the lab, as one that fits nowhere.
-    """
-    known = [pool_claims.extent(services.cache, each) for each in pools]
-    sizes = [vector(each.shape.capacity) for each in known if each is not None]
-    if not sizes or len(sizes) < len(known):
-        return None
-    return of_vector(map(max, zip(*sizes, strict=True)))
