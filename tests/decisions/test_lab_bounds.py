@@ -1,4 +1,4 @@
-"""What a lab should ask for, by what past sessions of its family used."""
+"""What a lab should ask for, by what past sessions of its family used (facts/fleet-bugs.md#t25)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -442,6 +443,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | RECOMMENDATIONS
     | SLOTS
     | {
         f"/components/schemas/{place}": _PROVIDER

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from labfleet.decisions.prediction.conformal import conformal
+from labfleet.kernel.quantity import count
 from labfleet.resources.amounts import LABELS, Amounts
 from labfleet.resources.history import Run, RunKind, Source, peak
 from labfleet.resources.lab_bound import SIZED, LabBound
@@ -23,7 +24,7 @@ from labfleet.resources.prediction import Evidence
 
 COVERAGE = 0.95
 LEAST_SESSIONS = 5
-"""Sessions below which there is no bound: one session says nothing of the next."""
+"""Sessions below which there is no bound (facts/fleet-bugs.md#t25)."""
 LOOKED_AT = 200
 """Newest sessions of a family that are looked at."""
 MARGIN = 1.15
@@ -135,12 +136,12 @@ def _with_bound(told: LabBound, replay: _Replay, asked: Asked, *, same: bool) ->
         slack=1 - mean / told.declared if told.declared else None,
     )
     if len(ordered) < asked.least_sessions:
-        few = f"{len(ordered)} of the {asked.least_sessions} sessions that a bound needs"
+        needed = count(asked.least_sessions, "session")
+        few = f"{len(ordered)} of the {needed} that a bound needs"
         return _with(told, sentence=f"{few} were measured")
     raw, coverage = _raw(ordered, asked.coverage)
     floor = max(LEAST[name], told.reserved if name == "memory_mib" else 0)
-    # Rounded before it is rounded up: 2300.0000000000005 MiB are 2300.
-    bound, capped = max(floor, math.ceil(round(raw, 6))), False
+    bound, capped = max(floor, whole(raw)), False
     most = getattr(asked.most, name) if asked.most is not None else 0
     if most and bound > most:
         bound, capped = max(floor, most), True
@@ -157,15 +158,15 @@ def _with_bound(told: LabBound, replay: _Replay, asked: Asked, *, same: bool) ->
 
 def _sentence(told: LabBound, asked: Asked, raw: float, bound: int, *, capped: bool) -> str:
     """Return what the bound was made of, for people."""
-    unit, count = LABELS[told.resource], told.sessions
-    if count / (count + 1) < asked.coverage:
+    unit, sessions = LABELS[told.resource], count(told.sessions, "session")
+    if told.sessions / (told.sessions + 1) < asked.coverage:
         more = math.ceil(asked.coverage / (1 - asked.coverage) - 1e-9)
         found = (
-            f"the greatest of {count} sessions and {round((MARGIN - 1) * 100)} %; "
+            f"the greatest of {sessions} and {round((MARGIN - 1) * 100)} %; "
             f"{asked.coverage:.0%} can be stated from {more} on"
         )
     else:
-        found = f"{asked.coverage:.0%} of {count} sessions stay within it"
+        found = f"{asked.coverage:.0%} of {sessions} stay within it"
     if capped:
         return f"{found}; lowered to the largest worker's {bound} {unit}"
     if told.resource == "memory_mib" and told.reserved == bound > raw:
@@ -173,21 +174,21 @@ def _sentence(told: LabBound, asked: Asked, raw: float, bound: int, *, capped: b
     return found
 
 
+def whole(amount: float) -> int:
+    """Return an amount rounded up to whole units; 2300.0000000000005 are 2300."""
+    return math.ceil(round(amount, 6))
+
+
 def exceeding(ordered: Sequence[float], value: float) -> int:
     """Return how many of some peaks, in order, are above a value."""
     return len(ordered) - bisect_right(ordered, value)
-
-
-def counted(newest_first: Sequence[Run], asked: Asked, name: str) -> list[float]:
-    """Return the peaks of one dimension that sessions count with, in order."""
-    return _replayed(newest_first, asked, name)[0].ordered
 
 
 def _replayed(newest_first: Sequence[Run], asked: Asked, name: str) -> tuple[_Replay, bool]:
     """Return the sessions in the order they were, and whether one was of this very version."""
     replay, same = _Replay(asked.coverage, asked.least_sessions), False
     for run in reversed(newest_first):
-        found = _peak(run, name)
+        found = peak_of(run, name)
         if found is None:
             continue
         cut_off = bool(run.censored) and not (name == "memory_mib" and _starved(run))
@@ -196,7 +197,7 @@ def _replayed(newest_first: Sequence[Run], asked: Asked, name: str) -> tuple[_Re
     return replay, same
 
 
-def _peak(run: Run, name: str) -> float | None:
+def peak_of(run: Run, name: str) -> float | None:
     """Return the peak that a session counts with; None when it says nothing of the dimension.
 
     A lab that is up uses some of everything: a peak of 0 is a counter that was not read. What a

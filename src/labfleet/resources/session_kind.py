@@ -384,6 +384,7 @@ KIND = Kind(
     ),
     frozen=(
         "definition",
+        "family",
         "owner",
         "track",
         "reservation_id",

@@ -44,6 +44,8 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
             now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
+    # Only a verb gives it; what a caller says of the status never comes this far.
+    status = msgspec.structs.replace(status, applied=new.status.applied)
     made = msgspec.structs.replace(new, status=status)
     judge = catalogues.Judge(services.cache)
     return Admitted(with_availability(judge, made, services.clock.now()))
