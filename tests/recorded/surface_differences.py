@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
@@ -443,6 +444,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | LEARNED
     | RECOMMENDATIONS
     | SLOTS
     | {
