@@ -225,6 +225,8 @@ async def test_explain_says_what_it_is_counted_with(world: World) -> None:
     held = Reservation(holder="w1", amounts=amounts, start=world.clock.now())
     used = {"storage_mib": Use(peak=10.0 + amounts.storage_mib)}
     await world.status(session, reservation=held, used=used)
+    lab = await explain.explain(world.services, ADMIN, KINDS["Definition"], "two", "default")
+    assert "counted with a bound of what past ones used" in lab.summary
     told = await explain.explain(world.services, ADMIN, KINDS["Session"], "s1", "default")
     assert any("Its lab used" in each and "MiB storage" in each for each in told.lines)
 
