@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from labfleet.decisions import learned_demand
 from labfleet.interfaces import store as stores
 from labfleet.kernel import clock, errors
 from labfleet.resources import happenings, kinds, refs
@@ -118,7 +117,7 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
     if kind == Worker.__name__:
         return values.uses_of(
             (
-                (f"{each.namespace}/{each.status.worker or ''}", learned_demand.held(each))
+                (f"{each.namespace}/{each.status.worker or ''}", each.status.reservation)
                 for each in services.cache.by(indices.SESSIONS_OPEN, True)
                 if each.status.phase not in TERMINAL
             ),
