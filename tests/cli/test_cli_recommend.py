@@ -65,6 +65,7 @@ def test_it_shows_figures_options_and_what_to_do(go: Go) -> None:
     assert "6 past sessions of family campus looked at, 200 at most" in done.err
     assert "labfleet recommend definition/campus --apply bound" in done.err
     assert go("recommend", "campus", "-o", "json").json["needsReview"] is True
+    assert go("recommend", "campus", "--alone", "-o", "json").json["lookedAt"] == 0
 
 
 def test_it_is_applied_and_undone_by_one_command(go: Go) -> None:

@@ -77,6 +77,15 @@ def test_what_nodes_reserve_is_the_floor_of_memory() -> None:
     assert "the nodes' own ram reserves 2048" in found.sentence
 
 
+def test_what_was_achieved_is_judged_by_the_bounds_that_are_given() -> None:
+    """Rising peaks pass the bound of those before them, unless the nodes' own ram is above all."""
+    runs = [session(n, 500.0 + 200 * n) for n in range(30)]
+    rising = memory(runs)
+    assert rising.achieved is not None
+    assert rising.achieved < 0.95
+    assert memory(runs, reserved=Amounts(memory_mib=8192)).achieved == 1.0
+
+
 def test_nothing_is_recommended_above_the_largest_worker() -> None:
     """A peak beyond any machine is lowered to the largest worker and said to be (T25: 100 T)."""
     runs = [session(n, 1e8) for n in range(8)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_drift import DRIFT
 from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
@@ -447,6 +448,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS
+    | DRIFT
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

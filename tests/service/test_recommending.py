@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -136,6 +137,10 @@ async def test_evidence_survives_the_new_version(world: World) -> None:
     found = await told(world, "two-v2")
     assert (found.family, found.looked_at) == ("two", 6)
     assert found.dimensions[1].evidence == "closest"
+    alone = await recommendations.recommendation(
+        world.services, ADMIN, "two-v2", "default", alone=True
+    )
+    assert (alone.looked_at, alone.dimensions[1].sessions) == (0, 0)
     assert not found.needs_review
     with pytest.raises(Refused) as refused:
         await apply(world, "two-v2")
@@ -307,3 +312,41 @@ async def test_another_namespace_teaches_nothing(world: World) -> None:
     await world.definition(resources=FOURFOLD)
     await past(world, 6, namespace="elsewhere")
     assert (await told(world)).looked_at == 0
+
+
+async def test_a_manifest_that_names_the_family_applies_again(world: World) -> None:
+    """What was accepted keeps its version, also when the same manifest comes after a new one."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    first = await world.make("Session", "a", {"family": "two"})
+    await apply(world)
+    body = {"metadata": {"name": "a"}, "spec": {"family": "two", "owner": "ada"}}
+    again = await objects.replace(
+        world.services, ADMIN, KINDS["Session"], "a", body, namespace="default"
+    )
+    assert (again.spec, again.metadata) == (first.spec, first.metadata)
+
+
+async def test_absurd_imported_sessions_make_nothing_unreadable(world: World) -> None:
+    """The largest peaks that may be brought in give a version that can be read and gone on from."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6, use={"memory_mib": Use(peak=float(2**40))})
+    made = await apply(world)
+    found = await world.services.objects.get(Definition, made.name, "default")
+    assert found is not None
+    assert found.status.demand.memory_mib == 2**40
+    later = await apply(world, made.name, value="custom", custom=SizedAmounts(memory_mib=4096))
+    read = await world.services.objects.get(Definition, later.name, "default")
+    assert read is not None
+    assert read.status.applied is not None
+
+
+async def test_two_who_apply_at_once_make_one_version(world: World) -> None:
+    """Of ten at once one makes the next version; the others are told that it is newer."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    done = await asyncio.gather(*(apply(world) for _ in range(10)), return_exceptions=True)
+    made = [each for each in done if isinstance(each, Definition)]
+    assert [each.name for each in made] == ["two-v2"]
+    assert {each.reason for each in done if isinstance(each, Refused)} == {"NotNewest"}
+    assert len(done) == 10

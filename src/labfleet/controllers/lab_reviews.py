@@ -1,6 +1,6 @@
 """Keeps the condition NeedsReview of definitions, by what their past sessions used.
 
-A family is looked at some seconds after sessions of it have ended, by one page of its history; only
+A family is looked at some minutes after a session of it has ended, by one page of its history; only
 the newest version that new sessions may use is judged. It changes no definition's amounts.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from labfleet.controllers.context import Context
 from labfleet.decisions import families, lab_bounds, lab_reviews
-from labfleet.engine.controller import Done
+from labfleet.decisions.lab_reviews import Review
+from labfleet.engine.controller import Again, Done
 from labfleet.kernel import errors
 from labfleet.resources import conditions
+from labfleet.resources.conditions import Condition
 from labfleet.resources.definition import Definition, DefinitionCondition, family_of
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -19,7 +21,7 @@ from labfleet.service.kinds import family_use, indices
 from labfleet.service.kinds.admitted import with_status
 
 ACTOR = "scheduler"
-GATHER_SECONDS = 30.0
+GATHER_SECONDS = 300.0
 """How long ends of sessions are gathered before their family is looked at."""
 ROUND_SECONDS = 7200.0
 """How often all families are looked at, in case an end was missed."""
@@ -51,40 +53,40 @@ class LabReviews:
         definition = self.context.cache.get(Definition, pin.name, new.namespace)
         return None if definition is None else key_of(definition)
 
-    async def reconcile(self, key: Key) -> Done:
+    async def reconcile(self, key: Key) -> Done | Again:
         """Judge the newest version of a family; the others' condition goes away."""
         cache = self.context.cache
         known = cache.by(indices.DEFINITIONS_OF_FAMILY, (key.namespace, key.name))
         newest = families.newest(known, key.name)
         for each in families.members(known, key.name):
-            now = each.status.conditions
+            judged = None
             if newest is not None and each.name == newest.name:
-                now = await self._judged(each)
-            else:
-                now = conditions.drop(now, DefinitionCondition.NEEDS_REVIEW)
-            if now != each.status.conditions:
-                await self._write(with_status(each, conditions=now))
+                judged = await self._judged(each)
+            now, generation = self.context.clock.now(), each.metadata.generation
+            facts = lab_reviews.recorded(each.status.conditions, judged, now, generation)
+            if facts != each.status.conditions and not await self._written(each, facts):
+                return Again(GATHER_SECONDS)
         return Done()
 
-    async def _judged(self, definition: Definition) -> tuple[conditions.Condition, ...]:
-        settings, known = self.context.settings.now().review, definition.status.conditions
+    async def _judged(self, definition: Definition) -> Review | None:
+        """Return whether it needs a review; None while too little is known, or nobody asks."""
+        settings = self.context.settings.now().review
         if not settings.enabled:
-            return conditions.drop(known, DefinitionCondition.NEEDS_REVIEW)
+            return None
         runs = await family_use.runs(self.services, definition)
         if len(runs) < settings.least_sessions:
-            return conditions.drop(known, DefinitionCondition.NEEDS_REVIEW)
+            return None
         found = lab_bounds.bounds(runs, await family_use.asked(self.services, definition))
-        judged = lab_reviews.review(found, family_use.significant(settings))
-        now, generation = self.context.clock.now(), definition.metadata.generation
-        return lab_reviews.recorded(known, judged, now, generation)
+        return lab_reviews.review(found, family_use.significant(settings))
 
-    async def _write(self, definition: Definition) -> None:
-        """Write it; who changed it meanwhile has woken its family again."""
-        found = conditions.find(definition.status.conditions, DefinitionCondition.NEEDS_REVIEW)
+    async def _written(self, old: Definition, facts: tuple[Condition, ...]) -> bool:
+        """Write it; False when somebody else has changed it meanwhile."""
+        found = conditions.find(facts, DefinitionCondition.NEEDS_REVIEW)
         told = "a newer version is judged" if found is None else found.message
         try:
-            await self.context.write(definition, actor=ACTOR, reason=told)
+            await self.context.write(with_status(old, conditions=facts), actor=ACTOR, reason=told)
         except errors.Fenced:
             raise
         except errors.Conflict:
-            return
+            return False
+        return True

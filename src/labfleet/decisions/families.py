@@ -14,6 +14,8 @@ from labfleet.resources.definition import Definition, family_of
 
 Order = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...], datetime, str]
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([^+]*))?")
+DIGITS = 18
+"""Digits of a number of a version beyond which numbers are not told apart."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -21,15 +23,20 @@ def order(definition: Definition) -> Order:
     """Return the place of a definition among the versions of its family, later ones last."""
     found = _VERSION.match(definition.spec.version)
     assert found is not None  # noqa: S101 - the field's pattern is stricter
-    numbers = tuple(int(each) for each in found.groups()[:3])
+    numbers = tuple(_number(each) for each in found.groups()[:3])
     before = found[4]
     # A number comes before a word; without a pre-release a version comes after those with one.
     parts = tuple(
-        (not each.isdecimal(), int(each) if each.isdecimal() else 0, each)
+        (not each.isdecimal(), _number(each) if each.isdecimal() else 0, each)
         for each in (before or "").split(".")
     )
     made = definition.metadata.creation_timestamp or _EARLIEST
     return numbers, before is None, parts, made, definition.name
+
+
+def _number(digits: str) -> int:
+    """Return what digits say; more of them than any version has are all one number."""
+    return int(digits) if len(digits) <= DIGITS else 10**DIGITS
 
 
 def members(definitions: Iterable[Definition], family: str) -> list[Definition]:

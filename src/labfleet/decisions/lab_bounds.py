@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import msgspec
 
 from labfleet.decisions.prediction.conformal import conformal
 from labfleet.kernel.quantity import count
-from labfleet.resources.amounts import LABELS, Amounts
+from labfleet.resources.amounts import LABELS, MOST, Amounts
 from labfleet.resources.history import Run, RunKind, Source, peak
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.prediction import Evidence
@@ -64,21 +64,13 @@ def bounds(newest_first: Sequence[Run], asked: Asked) -> dict[str, LabBound]:
     return {name: _bound(newest_first, asked, name) for name in SIZED}
 
 
-def amounts(found: Mapping[str, LabBound], declared: Amounts) -> Amounts:
-    """Return what a lab would ask for by its bounds; what has no bound stays as declared."""
-    known = {
-        name: each.declared if each.bound is None else each.bound for name, each in found.items()
-    }
-    fields = {name: getattr(declared, name) for name in declared.__struct_fields__}
-    return Amounts(**{**fields, **known})
-
-
 @dataclass(slots=True)
 class _Replay:
     """Peaks in the order of their size, with how the bound would have held for each in its turn."""
 
     coverage: float
     least: int
+    floor: int
     ordered: list[float] = field(default_factory=list)
     latest: float | None = None
     left_out: int = 0
@@ -93,9 +85,14 @@ class _Replay:
             return
         if len(self.ordered) >= self.least and expected is not None:
             self.judged += 1
-            self.held += found <= expected
+            self.held += found <= max(expected, self.floor)
         insort(self.ordered, found)
         self.latest = found
+
+
+def _floor(asked: Asked, name: str) -> int:
+    """Return what no bound of a dimension is below."""
+    return max(LEAST[name], asked.reserved.memory_mib if name == "memory_mib" else 0)
 
 
 def _raw(ordered: Sequence[float], coverage: float) -> tuple[float, float]:
@@ -140,7 +137,7 @@ def _with_bound(told: LabBound, replay: _Replay, asked: Asked, *, same: bool) ->
         few = f"{len(ordered)} of the {needed} that a bound needs"
         return _with(told, sentence=f"{few} were measured")
     raw, coverage = _raw(ordered, asked.coverage)
-    floor = max(LEAST[name], told.reserved if name == "memory_mib" else 0)
+    floor = _floor(asked, name)
     bound, capped = max(floor, whole(raw)), False
     most = getattr(asked.most, name) if asked.most is not None else 0
     if most and bound > most:
@@ -175,8 +172,8 @@ def _sentence(told: LabBound, asked: Asked, raw: float, bound: int, *, capped: b
 
 
 def whole(amount: float) -> int:
-    """Return an amount rounded up to whole units; 2300.0000000000005 are 2300."""
-    return math.ceil(round(amount, 6))
+    """Return an amount rounded up to whole units, as large as one may be; 2300.0000000005 are 2300."""
+    return min(MOST, math.ceil(round(amount, 6)))
 
 
 def exceeding(ordered: Sequence[float], value: float) -> int:
@@ -186,7 +183,8 @@ def exceeding(ordered: Sequence[float], value: float) -> int:
 
 def _replayed(newest_first: Sequence[Run], asked: Asked, name: str) -> tuple[_Replay, bool]:
     """Return the sessions in the order they were, and whether one was of this very version."""
-    replay, same = _Replay(asked.coverage, asked.least_sessions), False
+    replay = _Replay(asked.coverage, asked.least_sessions, _floor(asked, name))
+    same = False
     for run in reversed(newest_first):
         found = peak_of(run, name)
         if found is None:

@@ -90,9 +90,12 @@ def review(found: Mapping[str, LabBound], than: Significant) -> Review:
     told = "; ".join(_told(each) for each in (short or apart))
     first = (short or apart)[0]
     number = Measured(
-        value=float(first.bound or 0), unit=LABELS[first.resource], limit=float(first.declared)
+        value=float(first.bound or 0), unit=_UNITS[first.resource], limit=float(first.declared)
     )
     return Review(needed=True, reason=reason, message=told, measured=number)
+
+
+_UNITS = {"memory_mib": "MiB", "cpu_milli": "mCPU"}
 
 
 def worth_telling(known: Condition | None, now: Review) -> bool:
@@ -109,10 +112,13 @@ def worth_telling(known: Condition | None, now: Review) -> bool:
 
 
 def recorded(
-    known: tuple[Condition, ...], now: Review, at: datetime, generation: int
+    known: tuple[Condition, ...], now: Review | None, at: datetime, generation: int
 ) -> tuple[Condition, ...]:
-    """Return the conditions of a definition with its review; without one while nothing is known."""
-    if now.reason is None:
+    """Return the conditions of a definition with its review.
+
+    Without one where it is not to be judged (None), and while nothing is known.
+    """
+    if now is None or now.reason is None:
         return conditions.drop(known, DefinitionCondition.NEEDS_REVIEW)
     if not worth_telling(conditions.find(known, DefinitionCondition.NEEDS_REVIEW), now):
         return known

@@ -297,6 +297,7 @@ KIND = Kind(
         "MEMORY(MiB)=status.demand.memoryMib",
         "PORTS=status.demand.ports",
         "TITLE=spec.title*",
+        "FAMILY=spec.family*",
     ),
     text_limit=TOPOLOGY_LIMIT,
     filters=filters("phase=status.phase"),

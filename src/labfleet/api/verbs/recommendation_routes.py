@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from litestar.params import QueryParameter
 
 from labfleet.api.core.route import Key, Name, Routes
 from labfleet.api.kinds.kind_routes import Namespace
@@ -15,6 +16,12 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import recommendations
 from labfleet.service.verbs import recommending
 
+Alone = Annotated[
+    bool,
+    QueryParameter(
+        name="alone", description="By sessions of this very version, not of all its family's."
+    ),
+]
 Words = Annotated[str, msgspec.Meta(max_length=recommending.TEXT_LIMIT)]
 
 
@@ -67,10 +74,10 @@ def _reading(made: Routes, services: ServiceContext) -> None:
         needs=("recommend", "Definition"),
     )  # fmt: skip
     async def get_definition_recommendation(
-        who: Caller, name: Name, namespace: Namespace = "default"
+        who: Caller, name: Name, *, namespace: Namespace = "default", alone: Alone = False
     ) -> LabRecommendation:
         """Return what the newest sessions of its family used, what may be applied, and what follows."""
-        return await recommendations.recommendation(services, who, name, namespace)
+        return await recommendations.recommendation(services, who, name, namespace, alone=alone)
 
     @made.post(
         "/api/v1/definitions/{name:str}/recommendation/propose", "Propose what it should ask for",

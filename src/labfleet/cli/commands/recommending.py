@@ -22,6 +22,7 @@ POOLS = 3
 @click.option("--apply", "value", type=click.Choice(VALUES),
               help="Make the next version of its family, which asks for that.")  # fmt: skip
 @click.option("--propose", type=click.Choice(VALUES[:-1]), help="Propose that to the admins.")
+@click.option("--alone", is_flag=True, help="Show sessions of this very version only.")
 @click.option("--withdraw", is_flag=True, help="Take a proposal back.")
 @click.option("--undo", is_flag=True, help="Deprecate the version that was made by applying.")
 @click.option("--cpu", metavar="AMOUNT", help="With custom: CPUs, such as 2 or 500m.")
@@ -36,6 +37,7 @@ def recommend(
     args: tuple[str, ...],
     value: str | None,
     propose: str | None,
+    alone: bool,
     withdraw: bool,
     undo: bool,
     cpu: str | None,
@@ -60,7 +62,9 @@ def recommend(
             "For example --apply custom --memory 4Gi.",
         )
     if not asked:
-        return _show(call, target)
+        return _show(call, target, alone=alone)
+    if alone:
+        raise exits.usage("--alone only shows: what is applied goes by all sessions of the family")
     if undo:
         call.confirm(f"New sessions would get the version before {target}.", yes=yes)
         return _done(call, _post(call, target, "undo", {"reason": reason}), "is deprecated")
@@ -123,8 +127,9 @@ def _done(call: Call, obj: Any, told: str) -> int:
     return exits.OK
 
 
-def _show(call: Call, target: targets.Target) -> int:
-    answer = call.api.get(f"{target.path}/recommendation", namespace=call.settings.namespace)
+def _show(call: Call, target: targets.Target, *, alone: bool) -> int:
+    where, asked = f"{target.path}/recommendation", {"alone": "true"} if alone else {}
+    answer = call.api.get(where, namespace=call.settings.namespace, **asked)
     if call.out.structured or call.out.format == "jsonpath":
         call.out.value(answer, "")
         return exits.OK
@@ -174,7 +179,9 @@ def _notes(call: Call, target: targets.Target, answer: dict[str, Any], *, many: 
     """Say on stderr what the tables rest on, and what can be done next."""
     out, shown = call.out, human_units.printable
     if answer["options"][0]["pools"]:
-        out.note(f"* sessions that one worker of the pool holds, with each one's share of its price{'; all: -o wide' if many else ''}")
+        out.note(
+            f"* sessions that one worker of the pool holds, with each one's share of its price{'; all: -o wide' if many else ''}"
+        )
     looked = human_units.count(answer["lookedAt"], "past session")
     out.note(shown(f"{looked} of family {answer['family']} looked at, {answer['most']} at most."))
     for each in answer["dimensions"]:

@@ -22,15 +22,23 @@ from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import catalogues, definition_rules, indices
 
 
-async def runs(services: ServiceContext, definition: Definition) -> tuple[Run, ...]:
-    """Return the newest past sessions of a definition's family, the newest first."""
+async def runs(
+    services: ServiceContext, definition: Definition, *, alone: bool = False
+) -> tuple[Run, ...]:
+    """Return the newest past sessions of a definition's family, the newest first.
+
+    `alone` leaves out those of its other versions: an earlier one may have been another lab.
+    """
     found = await services.history.newest_runs(
         kind=RunKind.SESSION,
         family=family_of(definition),
         namespace=definition.namespace,
         limit=lab_bounds.LOOKED_AT,
     )
-    return tuple(each.run for each in found)
+    named = definition.name
+    return tuple(
+        each.run for each in found if not alone or each.run.parameters.get("definition") == named
+    )
 
 
 def places(cache: Cache, definition: Definition) -> list[Place]:

@@ -134,9 +134,17 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    counted = tuple(session_counted.lines(obj))
-    more = (*_preferred(status.decision), *counted, *_extensions(obj, definition), *tries)
+    counted, drift = tuple(session_counted.lines(obj)), tuple(_drift(obj))
+    extends = tuple(_extensions(obj, definition))
+    more = (*_preferred(status.decision), *counted, *extends, *drift, *tries)
     return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
+
+
+def _drift(session: Session) -> Iterator[str]:
+    """Yield how the ports of its lab differ from what it was given, while they do."""
+    fact = conditions.find(session.status.conditions, SessionCondition.PORT_DRIFT)
+    if fact is not None and fact.status == "True":
+        yield f"Its lab's ports are not those that it was given: {fact.message}."
 
 
 def _extensions(session: Session, definition: Definition | None) -> Iterator[str]:

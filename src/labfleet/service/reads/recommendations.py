@@ -28,9 +28,12 @@ class Known:
     options: Sequence[SizeOption]
 
 
-async def known(services: ServiceContext, definition: Definition) -> Known:
-    """Return what is known of a definition's use, by one look at the history."""
-    runs = await family_use.runs(services, definition)
+async def known(services: ServiceContext, definition: Definition, *, alone: bool = False) -> Known:
+    """Return what is known of a definition's use, by one look at the history.
+
+    `alone`: by sessions of this very version, and not by those of its family.
+    """
+    runs = await family_use.runs(services, definition, alone=alone)
     asked = await family_use.asked(services, definition)
     found = lab_bounds.bounds(runs, asked)
     places = family_use.places(services.cache, definition)
@@ -42,16 +45,16 @@ async def known(services: ServiceContext, definition: Definition) -> Known:
 
 
 async def recommendation(
-    services: ServiceContext, caller: Caller, name: str, namespace: str
+    services: ServiceContext, caller: Caller, name: str, namespace: str, *, alone: bool = False
 ) -> LabRecommendation:
-    """Return what is recommended for a definition; Gone without one.
+    """Return what is recommended for a definition; Gone without one. `alone` as in `known`.
 
     It is about sessions of everybody, so it is for those who look after definitions.
     """
     access.demand(caller.principal, "recommend", "Definition")
     await services.fresh()
     definition = await lookup.found(services, caller, Definition, name, namespace)
-    return of(services, definition, await known(services, definition))
+    return of(services, definition, await known(services, definition, alone=alone))
 
 
 def of(services: ServiceContext, definition: Definition, found: Known) -> LabRecommendation:

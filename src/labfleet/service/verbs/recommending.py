@@ -14,7 +14,7 @@ from labfleet.decisions import demand, families, lab_reviews
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import topology
-from labfleet.resources.amounts import Amounts
+from labfleet.resources.amounts import MOST, Amounts
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.lab_bound import SIZED, LabBound
 from labfleet.resources.lab_recommendation import (
@@ -28,6 +28,7 @@ from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import family_use, rules
 from labfleet.service.kinds.admitted import with_spec, with_status
+from labfleet.service.kinds.session_retry import OURS
 from labfleet.service.reads import recommendations
 
 TEXT_LIMIT = 1024
@@ -94,7 +95,8 @@ async def apply(
 def _applied(
     services: ServiceContext, caller: Caller, old: Definition, value: Value, reason: str
 ) -> AppliedSize:
-    asked = {name: amount for name in SIZED if (amount := getattr(old.status.demand, name))}
+    demanded = old.status.demand
+    asked = {name: min(MOST, amount) for name in SIZED if (amount := getattr(demanded, name))}
     return AppliedSize(
         source=old.name,
         value=value,
@@ -281,7 +283,11 @@ def _next(
         name=families.next_name(family, versions, taken),
         namespace=old.namespace,
         labels=old.metadata.labels,
-        annotations=old.metadata.annotations,
+        annotations={
+            key: value
+            for key, value in old.metadata.annotations.items()
+            if not key.startswith(OURS)
+        },
         uid=services.ids.uid(),
         generation=1,
         creation_timestamp=services.clock.now(),
