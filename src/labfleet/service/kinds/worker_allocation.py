@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from labfleet.decisions import learned_demand, ledger, port_holders, vitals
+from labfleet.decisions import ledger, port_holders, vitals
 from labfleet.engine.cache import Cache
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.held_ports import PortUse
@@ -20,9 +20,12 @@ from labfleet.service.kinds import indices
 
 
 def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
-    """Return the reservations of a worker, in no promised order, learned ones as placement counts."""
-    here = cache.by(indices.SESSIONS_HERE, worker.key.path)
-    return tuple(found for each in here if (found := learned_demand.held(each)) is not None)
+    """Return the reservations of a worker, in no promised order."""
+    return tuple(
+        each.status.reservation
+        for each in cache.by(indices.SESSIONS_HERE, worker.key.path)
+        if each.status.reservation is not None
+    )
 
 
 def of(cache: Cache, worker: Worker, now: datetime) -> Allocation:
