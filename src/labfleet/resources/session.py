@@ -55,8 +55,7 @@ class Slot(Record, frozen=True, kw_only=True):
 
     start: When the session begins; null means now. Without an offset it is a time in `zone`.
     end: When it ends; null means start plus the definition's default duration. As `start`.
-    zone: IANA name of the zone in which the slot is shown to people, and whose clocks a time without
-    an offset means: of one that comes twice the first, and one that is left out as if it were not.
+    zone: IANA name of the zone in which it is shown, and whose clocks a time without an offset means.
     """
 
     start: datetime | None = None
@@ -92,8 +91,7 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-FACTOR_LIMIT = 4.0
-"""How many times as long as others a person may take, at most: of sessions and of seats."""
+FACTOR_LIMIT = 4.0  # of sessions and of the seats of groups
 VARIABLES = 32
 """Most variables of one session."""
 EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
