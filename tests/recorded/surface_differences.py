@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
+from surface_of_stream import STREAM
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
@@ -443,6 +444,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | SLOTS
+    | STREAM
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (
