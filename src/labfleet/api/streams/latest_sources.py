@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from labfleet.api.streams.latest_state import LatestState, Row
 from labfleet.kernel import errors
@@ -33,6 +33,8 @@ SERVER_SECONDS = 5.0
 """Machine seconds between two looks at what is the matter with the server itself."""
 ALERTS = 1000
 """Alerts that are told; how many more there are is a number."""
+LEAST_LIFE = timedelta(seconds=1)
+"""A value is not looked at again sooner, whatever two clocks say of it."""
 LEAST_RATE = 1e-6
 """A clock that stands still is taken to run so slowly."""
 PLACES = 5000
@@ -127,10 +129,11 @@ class SampleSource(Source):
         self._used_at = 0.0
         self._left_out = 0
         self._unknown = ""
+        self._begun = False
 
     def begin(self) -> None:
         """Follow changes, with everything to be read first."""
-        self._used_at, self._left_out, self._unknown = 0.0, 0, ""
+        self._used_at, self._left_out, self._unknown, self._begun = 0.0, 0, "", False
         living = self.services.cache.by(indices.WORKERS_LIVING, True)
         self._touched.update(worker.key for worker in living)
         self.services.samples.listen(self._touch)
@@ -179,6 +182,9 @@ class SampleSource(Source):
         self._taken()
         now = self.services.clock.now()
         self._touched.update(key for key, at in self._lapses.items() if at < now)
+        if not self._begun:  # rows of before a defect may be of what is gone
+            self._begun = True
+            self._touched.update(key for key, _ in state.names())
         touched = sorted(self._touched)
         self._touched.clear()
         for key in touched:
@@ -199,7 +205,7 @@ class SampleSource(Source):
             told = measured.of_worker(self.services, found)
             until = [each.until for each in told.values.values() if each.until is not None]
             if until:
-                self._lapses[key] = min(until)
+                self._lapses[key] = max(min(until), self.services.clock.now() + LEAST_LIFE)
             state.put(_row(found, told))
         else:
             state.see((key, ""), found)
@@ -283,10 +289,6 @@ class AlertSource(Source):
 
 class QueueSource(Source):
     """The places of sessions as they are worked out for all who look, and those of simulations."""
-
-    def __init__(self, services: ServiceContext) -> None:
-        super().__init__(services)
-        self._at = 0.0
 
     def begin(self) -> None:
         """Follow changes, and have the places of sessions kept fresh."""

@@ -18,6 +18,7 @@ from labfleet.api.streams.ring import Filter, frame
 from labfleet.resources.meta import Key, Record, Resource
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
+from labfleet.service.core.kind_table import TABLE
 
 NOTHING = -1
 """The version of a client that has nothing yet."""
@@ -28,6 +29,7 @@ PART = 200
 KEPT_BYTES = 64 * 1024
 """So many bytes of frames are kept for the next client of a view."""
 _WORKERS = Worker.__name__
+_NOBODYS = ("",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class LatestState:
         self.unknown = ""
         self.said_at = 0
         self._rows: dict[Name, _Kept] = {}
+        # The same rows by whose they are, for readers who see only their own; "" is nobody's.
+        self._owned: dict[str, dict[Name, _Kept]] = {}
         self._gone: deque[_Kept] = deque()
 
     def names(self) -> tuple[Name, ...]:
@@ -95,13 +99,14 @@ class LatestState:
         moved = old is not None and _owners(old.row) != _owners(row)
         if old is not None and old.body == body and not moved:
             if old.row.obj is not row.obj:  # the newest object, which is seen by the same
-                self._rows[name] = _Kept(old.version, row, old.body)
+                self._keep(name, _Kept(old.version, row, old.body))
             return
         if old is not None and moved:
             self._bury(old)
         self.version += 1
-        self._rows.pop(name, None)  # the newest rows stand last
-        self._rows[name] = _Kept(self.version, row, body)
+        if old is not None:  # the newest rows stand last
+            self._lose(name, old)
+        self._keep(name, _Kept(self.version, row, body))
 
     def see(self, name: Name, obj: Resource) -> None:
         """Take in the newest object of a row, which may be somebody else's now."""
@@ -111,8 +116,9 @@ class LatestState:
 
     def drop(self, name: Name) -> None:
         """Take out a row; no error for one that is not there."""
-        old = self._rows.pop(name, None)
+        old = self._rows.get(name)
         if old is not None:
+            self._lose(name, old)
             self._bury(old)
 
     def replace(self, rows: Iterable[Row], among: Callable[[Name], bool]) -> None:
@@ -132,6 +138,26 @@ class LatestState:
             self.version += 1
             self.said_at = self.version
 
+    def _keep(self, name: Name, kept: _Kept) -> None:
+        self._rows[name] = kept
+        for owner in _owners(kept.row) or _NOBODYS:
+            self._owned.setdefault(owner, {})[name] = kept
+
+    def _lose(self, name: Name, old: _Kept) -> None:
+        del self._rows[name]
+        for owner in _owners(old.row) or _NOBODYS:
+            shelf = self._owned[owner]
+            del shelf[name]
+            if not shelf:
+                del self._owned[owner]
+
+    def _shelves(self, wanted: Filter) -> Iterable[dict[Name, _Kept]]:
+        """Return the rows among which are all that a client gets: not those of everybody else."""
+        who = wanted.principal
+        if not any(who.role in rules.owned for rules in TABLE.values()):
+            return (self._rows,)
+        return (self._owned.get(who.name, {}), self._owned.get("", {}))
+
     def _bury(self, old: _Kept) -> None:
         self.version += 1
         self._gone.append(_Kept(self.version, old.row, msgspec.json.encode(old.row.named)))
@@ -141,11 +167,12 @@ class LatestState:
     def since(self, version: int, wanted: Filter) -> tuple[list[bytes], list[bytes]]:
         """Return the rows that changed after a version, and those that are gone since."""
         changed = list[bytes]()
-        for kept in reversed(self._rows.values()):
-            if kept.version <= version:
-                break
-            if kept.row.passes(wanted):
-                changed.append(kept.body)
+        for shelf in self._shelves(wanted):
+            for kept in reversed(shelf.values()):
+                if kept.version <= version:
+                    break
+                if kept.row.passes(wanted):
+                    changed.append(kept.body)
         gone = list[bytes]()
         for kept in reversed(self._gone):
             if kept.version <= version:
@@ -156,7 +183,10 @@ class LatestState:
 
     def all(self, wanted: Filter) -> list[bytes]:
         """Return every row that a client gets."""
-        return [kept.body for kept in self._rows.values() if kept.row.passes(wanted)]
+        shelves = self._shelves(wanted)
+        return [
+            kept.body for shelf in shelves for kept in shelf.values() if kept.row.passes(wanted)
+        ]
 
 
 class View:

@@ -3,6 +3,7 @@
 
 import { timeNode } from "./clock.js";
 import { drawing, element, link } from "./dom.js";
+import { isMeasured, measuredOf } from "./fleet.js";
 import { address } from "./rows.js";
 import { WORDS, sectionOf, stateOf } from "./words.js";
 
@@ -66,8 +67,9 @@ function loadNode(name, held, capacity) {
  */
 function absentNode(column) {
   if (!column.absent.startsWith("unknown")) return element("span", "absent", column.absent);
-  const why = column.absent.split(": ")[1];
-  if (!why) return element("span", "unknown", "unknown");
+  const at = column.absent.indexOf(": ");
+  if (at < 0) return element("span", "unknown", "unknown");
+  const why = column.absent.slice(at + 2);
   const made = element("span", "unknown", "unknown", " ", element("small", "", why));
   made.title = column.absent;
   return made;
@@ -94,6 +96,38 @@ function loadCell(row, column, use) {
   if (capacity === undefined) return { text: "unknown", make: () => absentNode(column) };
   const held = use?.held[column.path] ?? 0;
   return { text: `${held} ${capacity}`, make: () => loadNode(column.path, held, capacity) };
+}
+
+/**
+ * Put what was measured beside what is held, in one cell.
+ * @param {Row} row
+ * @param {Column} column
+ * @param {Cell} held
+ * @returns {Cell | null} null before it is known what was measured
+ */
+function withMeasured(row, column, held) {
+  if (!isMeasured()) return null;
+  const found = measuredOf(row.key, column.measured);
+  const made = () => element("div", "", held.make?.() ?? held.text, measuredNode(found));
+  return { text: `${held.text} ${found?.value} ${found?.at} ${found?.reason}`, make: made };
+}
+
+/**
+ * Make what was measured, with its age, or unknown with its reason.
+ * @param {import("./fleet.js").Value | undefined} found
+ * @returns {HTMLElement}
+ */
+function measuredNode(found) {
+  if (!found || found.value === null || found.at === null) {
+    const unknown = element("small", "used unknown", "use unknown");
+    unknown.title = `unknown: ${found ? found.reason : "not measured"}`;
+    return unknown;
+  }
+  const sign = found.unit === "percent" ? "%" : found.unit;
+  const text = `${number(found.value)} ${sign} used `;
+  const made = element("small", "used", text, timeNode(found.at));
+  made.title = found.source ?? "";
+  return made;
 }
 
 /**
@@ -126,7 +160,7 @@ function valueCell(row, show, value) {
  * @param {Column} column
  * @param {Value | null} value of the row in that column
  * @param {Use | undefined} use what others hold of the row's object
- * @returns {Cell}
+ * @returns {Cell | null} null when the cell stays as it is
  */
 export function cellOf(row, column, value, use) {
   const [show = "", plural = ""] = column.show.split(":");
@@ -135,7 +169,10 @@ export function cellOf(row, column, value, use) {
     return { text: row.name, make: () => link(href, row.name) };
   }
   if (show === "live") return { text: String(use?.live ?? 0) };
-  if (show === "load") return loadCell(row, column, use);
+  if (show === "load") {
+    const held = loadCell(row, column, use);
+    return column.measured ? withMeasured(row, column, held) : held;
+  }
   if (value === null) return { text: "", make: () => absentNode(column) };
   if (show === "link" && WORDS.readable.includes(plural)) { // others lead to a refusal
     const name = String(value);
