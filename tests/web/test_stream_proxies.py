@@ -1,4 +1,7 @@
-"""T34: the event stream through two proxies in a row that hold back what they forward."""
+"""T34: the event stream through two proxies in a row that hold back what they forward.
+
+The numbered case is a row of facts/fleet-bugs.md.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,9 @@ from labfleet.service.core.service_context import ServiceContext
 
 REST_SECONDS = 0.25
 """Machine seconds between two frames of a kind at least: four a second."""
-REST_TIMES = 10
-"""The rest is so many times as long as the work took, so that it takes a tenth of a core at most."""
+REST_TIMES, REST_MOST = 10, 5.0
+"""The rest is so many times as long as the work took, so that it takes a tenth of a core at most; no
+longer than so many seconds, because most of a long work is waiting."""
 
 
 class Frames(StrEnum):
@@ -90,7 +91,8 @@ class KeptFrames:
         while self._views:
             begun = loop.time()
             await self.fill()
-            await self._pause(max(REST_SECONDS, REST_TIMES * (loop.time() - begun)))
+            took = loop.time() - begun
+            await self._pause(max(REST_SECONDS, min(REST_MOST, REST_TIMES * took)))
             if self._views:
                 await self._source.changed()
         self.state = LatestState(self._frames.value)

@@ -29,6 +29,8 @@ from labfleet.service.reads.places import QueuePlace
 
 USED_SECONDS = 15.0
 """Machine seconds between two looks at the store's minutes, or at starts of simulations."""
+STORE_SECONDS = 2.0
+"""Machine seconds for the store's answer: what workers measure waits for it."""
 SERVER_SECONDS = 5.0
 """Machine seconds between two looks at what is the matter with the server itself."""
 ALERTS = 1000
@@ -213,9 +215,10 @@ class SampleSource(Source):
     async def _read_used(self, state: LatestState) -> None:
         """Read the store's minutes; what it cannot tell now stays as it was, and is said."""
         try:
-            found, self._left_out = await measured.used(self.services)
-        except errors.Temporary as problem:
-            self._unknown = f"labs, runs and clusters are as they were: {problem}"[:300]
+            async with asyncio.timeout(STORE_SECONDS):
+                found, self._left_out = await measured.used(self.services)
+        except (errors.Temporary, TimeoutError):
+            self._unknown = "labs, runs and clusters are as they were: the store does not answer"
             return
         self._unknown = ""
         rows = (_row(obj, told) for obj, told in found)

@@ -217,8 +217,8 @@ class View:
             frames = self._changes(seen)
             self._seen, self._all = state.version, None
         if frames:
-            size = sum(map(len, frames))
-            self._kept = (self._news, frames) if size <= KEPT_BYTES else None
+            small = sum(map(len, frames)) <= KEPT_BYTES
+            self._kept = (self._news, frames) if small else None
             self._news = state.version
         begins, self._told_ready = state.ready and not self._told_ready, state.ready
         if frames or begins:
@@ -228,6 +228,8 @@ class View:
     def frames(self, version: int) -> tuple[int, Iterable[bytes]]:
         """Return what a client of this version is sent, and the version that it has then."""
         kept = self._kept
+        if len(self.wakes) < 2:
+            self._kept = None  # nobody else comes for it
         if version == NOTHING:
             return self._seen, self._whole()
         if kept is not None and kept[0] <= version:
@@ -245,9 +247,9 @@ class View:
         return list(self._parts(items, gone, whole=False))
 
     def _whole(self) -> Iterator[bytes]:
-        if self._all is None:
-            self._all = self.state.all(self.wanted)
-        return self._parts(self._all, [], whole=True)
+        rows = self.state.all(self.wanted) if self._all is None else self._all
+        self._all = rows if len(self.wakes) > 1 else None
+        return self._parts(rows, [], whole=True)
 
     def _parts(self, items: list[bytes], gone: list[bytes], *, whole: bool) -> Iterator[bytes]:
         count = max(1, -(-max(len(items), len(gone)) // PART))

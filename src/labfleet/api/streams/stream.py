@@ -12,6 +12,7 @@ them, latest states without an id (`latest_state`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ from labfleet.service.core.tokens import HeldToken
 from labfleet.service.kinds import session_outlook
 
 HEARTBEAT_SECONDS = 15.0
+FILL_SECONDS = 0.25
+"""Machine seconds between two fillings: a busy stream pushes itself through a proxy."""
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
 
@@ -120,6 +123,8 @@ class Client(OpenStream):
 
     __slots__ = (
         "_audience",
+        "_filled_at",
+        "_fills_later",
         "_flushed",
         "_generation",
         "_index",
@@ -153,7 +158,7 @@ class Client(OpenStream):
         self._sent = stream.at
         self._moved = stream.moves.end
         self._told = stream.starts.end
-        self._flushed = True
+        self._flushed, self._filled_at, self._fills_later = True, 0.0, False
         self._objects = Frames.OBJECTS in wish.frames
         self._watches = self._objects and Session.__name__ in (wish.filter.kinds or KINDS)
         stream.starts.watchers += self._watches
@@ -242,6 +247,13 @@ class Client(OpenStream):
         """Fill up what was sent for proxies that hold back less; tell whether that took a while."""
         if self._flushed or not self._wish.padding:
             return False
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._filled_at + FILL_SECONDS:
+            if not self._fills_later:
+                self._fills_later = True
+                loop.call_at(self._filled_at + FILL_SECONDS, self.wake)
+            return False
+        self._filled_at, self._fills_later = loop.time(), False
         await super()._write(b":" + b" " * self._wish.padding + b"\n\n")
         self._flushed = True
         return True

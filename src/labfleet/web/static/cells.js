@@ -3,7 +3,6 @@
 
 import { timeNode } from "./clock.js";
 import { drawing, element, link } from "./dom.js";
-import { isMeasured, measuredOf } from "./fleet.js";
 import { address } from "./rows.js";
 import { WORDS, sectionOf, stateOf } from "./words.js";
 
@@ -13,6 +12,15 @@ import { WORDS, sectionOf, stateOf } from "./words.js";
 /**
  * What is held of a worker or cluster, and by how many.
  * @typedef {{live: number, held: Record<string, number>}} Use
+ */
+/**
+ * One measured number; null when it is unknown, with the reason.
+ * @typedef {object} Measured
+ * @property {number | null} value
+ * @property {string} unit
+ * @property {string | null} source
+ * @property {string | null} at
+ * @property {string} reason
  */
 /**
  * What a cell shows: equal text needs no new node. Without `make` the text is all there is.
@@ -99,22 +107,22 @@ function loadCell(row, column, use) {
 }
 
 /**
- * Put what was measured beside what is held, in one cell.
- * @param {Row} row
- * @param {Column} column
+ * Put what was measured beside what is held, in one cell, where the column says so.
  * @param {Cell} held
- * @returns {Cell | null} null before it is known what was measured
+ * @param {Column} column
+ * @param {Measured | null | undefined} found null before it is known
+ * @returns {Cell | null}
  */
-function withMeasured(row, column, held) {
-  if (!isMeasured()) return null;
-  const found = measuredOf(row.key, column.measured);
+function withMeasured(held, column, found) {
+  if (!column.measured) return held;
+  if (found === null) return null;
   const made = () => element("div", "", held.make?.() ?? held.text, measuredNode(found));
   return { text: `${held.text} ${found?.value} ${found?.at} ${found?.reason}`, make: made };
 }
 
 /**
  * Make what was measured, with its age, or unknown with its reason.
- * @param {import("./fleet.js").Value | undefined} found
+ * @param {Measured | undefined} found
  * @returns {HTMLElement}
  */
 function measuredNode(found) {
@@ -160,19 +168,17 @@ function valueCell(row, show, value) {
  * @param {Column} column
  * @param {Value | null} value of the row in that column
  * @param {Use | undefined} use what others hold of the row's object
+ * @param {Measured | null | undefined} measured of it in that column; null before it is known
  * @returns {Cell | null} null when the cell stays as it is
  */
-export function cellOf(row, column, value, use) {
+export function cellOf(row, column, value, use, measured) {
   const [show = "", plural = ""] = column.show.split(":");
   if (show === "name") {
     const href = address(sectionOf(row.kind).plural, row.name, row.namespace);
     return { text: row.name, make: () => link(href, row.name) };
   }
   if (show === "live") return { text: String(use?.live ?? 0) };
-  if (show === "load") {
-    const held = loadCell(row, column, use);
-    return column.measured ? withMeasured(row, column, held) : held;
-  }
+  if (show === "load") return withMeasured(loadCell(row, column, use), column, measured);
   if (value === null) return { text: "", make: () => absentNode(column) };
   if (show === "link" && WORDS.readable.includes(plural)) { // others lead to a refusal
     const name = String(value);

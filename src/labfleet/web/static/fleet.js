@@ -12,16 +12,7 @@ const OVERDUE = 15 * 60_000;
 /** @typedef {import("./cells.js").Use} Use */
 /** @typedef {import("./events.js").Run} Run */
 
-/**
- * One measured number; null when it is unknown, with the reason.
- * @typedef {object} Value
- * @property {number | null} value
- * @property {string} unit
- * @property {string | null} source
- * @property {string | null} at
- * @property {string} reason
- */
-/** @typedef {Record<string, Value>} Values by metric */
+/** @typedef {Record<string, import("./cells.js").Measured>} Values by metric */
 /**
  * What was measured of the objects of some rows, by key; `anew`: of no others any more.
  * @typedef {{anew: boolean, items: [string, Values][], gone: string[]}} Measurements
@@ -130,14 +121,6 @@ export function putSamples({ anew, items, gone }) {
 }
 
 /**
- * Whether it is known what was measured.
- * @returns {boolean}
- */
-export function isMeasured() {
-  return known.measured;
-}
-
-/**
  * Everything that is known of measurements, for a tab that is new.
  * @returns {Measurements | undefined}
  */
@@ -147,13 +130,13 @@ export function allSamples() {
 }
 
 /**
- * What was measured of a row's object.
+ * What was measured of a row's object; null before that is known.
  * @param {string} key
  * @param {string} metric
- * @returns {Value | undefined}
+ * @returns {import("./cells.js").Measured | null | undefined}
  */
 export function measuredOf(key, metric) {
-  return samples.get(key)?.[metric];
+  return known.measured ? samples.get(key)?.[metric] : null;
 }
 
 /**

@@ -4,7 +4,7 @@
 import { cellOf } from "./cells.js";
 import { element, marked, say, selected } from "./dom.js";
 import { eventRow } from "./events.js";
-import { isWhole, newestEvents, rowsOf, usesOf } from "./fleet.js";
+import { isWhole, measuredOf, newestEvents, rowsOf, usesOf } from "./fleet.js";
 import { byPlace } from "./rows.js";
 import { drawCounts, drawSize } from "./summary.js";
 import { PACE, WORDS, sectionOf } from "./words.js";
@@ -210,7 +210,7 @@ function fill(node, row, uses) {
   sectionOf(row.kind).columns.forEach((column, index) => {
     const place = node.cells[index];
     const value = row.values[index] ?? null;
-    const cell = cellOf(row, column, value, use);
+    const cell = cellOf(row, column, value, use, measuredOf(row.key, column.measured));
     if (!cell) return;
     const { text, make } = cell;
     if (!place || place.dataset.was === text) return;
