@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from waiting_fleet import fleet, looked, waits
 from labfleet.api.streams.latest_frames import Frames, LatestFrames
 from labfleet.api.streams.ring import Filter
 from labfleet.interfaces.store import Cause, SeriesRow
+from labfleet.kernel import errors
 from labfleet.resources import conditions, series
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
@@ -406,3 +408,74 @@ async def test_a_burst_is_filled_up_on_demand(api: Api) -> None:
         assert sum(len(each) == 501 for each in blocks) >= 1
     async with api.stream(f"{EVENTS}?snapshot=false") as events:
         assert (await events.block(), (await events.block())[:4]) == ("retry: 1000", "id: ")
+
+
+@pytest.mark.asyncio
+async def test_what_the_store_cannot_tell_is_said_and_stays_as_it_was(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store in trouble takes no lab's number away and is no reason to call it current."""
+    await lab(api, "mine", "kim", 500.0)
+    async with api.stream(f"{EVENTS}?frames=samples", role="user", owner="kim") as events:
+        assert names(await told(events, "samples")) == ["mine"]
+
+        async def down(_: Any) -> Any:
+            raise errors.Temporary("the database is away")
+
+        monkeypatch.setattr(measured, "used", down)
+        leap(20)
+        lost = await told(events, "samples")
+        assert (lost["items"], lost["gone"]) == ([], [])
+        assert lost["unknown"].endswith("the store does not answer")
+        monkeypatch.undo()
+        leap(20)
+        assert (await told(events, "samples"))["unknown"] == ""
+
+
+@pytest.mark.asyncio
+async def test_a_defect_ends_the_loop_and_the_next_one_reads_everything_anew(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor runs it again: clients stay, and what went meanwhile is gone."""
+    for name in ("v", "w"):
+        await worker(api, name)
+        await api.measured(sample(api, name))
+    async with api.stream(f"{EVENTS}?frames=samples") as events:
+        assert names(await told(events, "samples")) == ["v", "w"]
+        running = api.world.listeners.pop()
+        monkeypatch.setattr(measured, "of_worker", lambda *_: 1 / 0)
+        await api.measured(sample(api, cpu=3.0))
+        leap(1)
+        with pytest.raises(ExceptionGroup):
+            await running
+        monkeypatch.undo()
+        cause = Cause("t", api.world.clock.now())
+        kept = await api.world.services.objects.get(Worker, "v", "default")
+        metadata = msgspec.structs.replace(
+            kept.metadata, deletion_timestamp=api.world.clock.now(), finalizers=()
+        )
+        await api.world.services.objects.save(
+            msgspec.structs.replace(kept, metadata=metadata), cause=cause
+        )
+        await api.world.services.fresh()
+        again = asyncio.get_running_loop().create_task(api.app.events.latest.run())
+        api.world.listeners.append(again)
+        changed = await told(events, "samples")
+        assert [each["name"] for each in changed["gone"]] == ["v"]
+        assert changed["items"][0]["values"]["cpu"]["value"] == 3.0
+
+
+@pytest.mark.asyncio
+async def test_a_busy_stream_is_filled_up_four_times_a_second_at_most(api: Api) -> None:
+    """What padding costs is bounded by time, not by how much happens."""
+    target = f"{EVENTS}?kinds=clusters&snapshot=false&padding=500"
+    async with api.stream(target) as events:
+        for number in range(40):
+            await api.world.make("Cluster", f"c{number}", {"capacity": {"cpu": 1}})
+            await locks(10)
+        leap(1)
+        blocks = [await events.block()]
+        while "c39" not in blocks[-1]:
+            blocks.append(await events.block())
+        assert sum(len(each) == 501 for each in blocks) <= 20
+        assert len(await events.block()) == 501

@@ -26,8 +26,8 @@ GONE = 1024
 """So many rows that are gone are remembered; who has not heard of an earlier one gets all anew."""
 PART = 200
 """Rows of one frame."""
-KEPT_BYTES = 64 * 1024
-"""So many bytes of frames are kept for the next client of a view."""
+KEPT_BYTES, KEPT_MOST = 32 * 1024, 2**20
+"""So many bytes of frames are kept for each client of a view, and at most for all of them."""
 _WORKERS = Worker.__name__
 _NOBODYS = ("",)
 
@@ -217,7 +217,7 @@ class View:
             frames = self._changes(seen)
             self._seen, self._all = state.version, None
         if frames:
-            small = sum(map(len, frames)) <= KEPT_BYTES
+            small = sum(map(len, frames)) <= min(KEPT_MOST, KEPT_BYTES * len(self.wakes))
             self._kept = (self._news, frames) if small else None
             self._news = state.version
         begins, self._told_ready = state.ready and not self._told_ready, state.ready
