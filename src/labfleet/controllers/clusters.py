@@ -20,7 +20,7 @@ import msgspec
 
 from labfleet.controllers.cluster_samples import ClusterSamples, Watched
 from labfleet.controllers.context import Context
-from labfleet.decisions import cluster_seen, run_use, safe_mode
+from labfleet.decisions import cluster_seen, run_pods, run_use, safe_mode
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -177,8 +177,13 @@ class ClusterController:
             has = {"cpu_milli": known.cpu_milli, "memory_mib": known.memory_mib}
             has = {name: each for name, each in has.items() if each}
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
-        running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
-        ours = [each for each in runs if each.name in running or each.metadata.uid in running]
+        if view is not None:
+            names = {name for name, each in view.runs.items() if each.running}
+            ours = [each for each in runs if each.name in names or each.metadata.uid in names]
+        else:
+            # Else a lie of nothing counts as heard until the API server is back, and is not yet
+            # old then: runs would be let in by it.
+            ours = [each for each in runs if run_pods.lived(each.status)]
         found = {*usage.runs, *usage.now}
         measured = sum(1 for each in ours if each.metadata.uid in found or each.name in found)
         return safe_mode.contradiction(
