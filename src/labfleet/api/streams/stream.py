@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -80,8 +81,9 @@ class Stream:
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
         self.moves.begun()
+        kind = PaddedClient if wish.padding else Client
         await self._streams.serve(
-            lambda: Client(self, self._services, wish, send, token), token, receive
+            lambda: kind(self, self._services, wish, send, token), token, receive
         )
 
     def audience(self, wanted: Filter) -> Audience:
@@ -123,9 +125,6 @@ class Client(OpenStream):
 
     __slots__ = (
         "_audience",
-        "_filled_at",
-        "_fills_later",
-        "_flushed",
         "_generation",
         "_index",
         "_moved",
@@ -158,7 +157,6 @@ class Client(OpenStream):
         self._sent = stream.at
         self._moved = stream.moves.end
         self._told = stream.starts.end
-        self._flushed, self._filled_at, self._fills_later = True, 0.0, False
         self._objects = Frames.OBJECTS in wish.frames
         self._watches = self._objects and Session.__name__ in (wish.filter.kinds or KINDS)
         stream.starts.watchers += self._watches
@@ -207,23 +205,10 @@ class Client(OpenStream):
         )
 
     async def _more(self) -> bool:
-        more = await self._more_latest()
-        if self._objects:
-            more = await self._more_objects() or more
-        return more or await self._flush()
-
-    async def _more_latest(self) -> bool:
-        """Send what changed of each latest state that the client subscribes to."""
-        sent = False
-        for number, view in enumerate(self._views):
-            if view.behind(self._versions[number]):
-                self._versions[number], frames = view.frames(self._versions[number])
-                for each in frames:
-                    await self._write(each)
-                sent = True
-        return sent
-
-    async def _more_objects(self) -> bool:
+        if self._views and await self._more_latest():
+            return True
+        if not self._objects:
+            return False
         ring = self._stream.ring
         lost = ring.generation != self._generation
         if lost or self._index < ring.first:
@@ -239,24 +224,16 @@ class Client(OpenStream):
         level = level and (self._told == stream.starts.end or not self._watches)
         return not level or ring.generation != self._generation
 
-    async def _write(self, body: bytes) -> None:
-        await super()._write(body)
-        self._flushed = self._flushed and not body
-
-    async def _flush(self) -> bool:
-        """Fill up what was sent for proxies that hold back less; tell whether that took a while."""
-        if self._flushed or not self._wish.padding:
-            return False
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._filled_at + FILL_SECONDS:
-            if not self._fills_later:
-                self._fills_later = True
-                loop.call_at(self._filled_at + FILL_SECONDS, self.wake)
-            return False
-        self._filled_at, self._fills_later = loop.time(), False
-        await super()._write(b":" + b" " * self._wish.padding + b"\n\n")
-        self._flushed = True
-        return True
+    async def _more_latest(self) -> bool:
+        """Send what changed of each latest state that the client subscribes to."""
+        sent = False
+        for number, view in enumerate(self._views):
+            if view.behind(self._versions[number]):
+                self._versions[number], frames = view.frames(self._versions[number])
+                for each in frames:
+                    await self._write(each)
+                sent = True
+        return sent
 
     async def _more_moved(self) -> bool:
         """Send again what is seen anew of sessions nobody wrote, once all events are sent."""
@@ -335,6 +312,38 @@ class Client(OpenStream):
         for part, first, last in _parts_of(objects):
             said = {"items": part, "revision": place.revision, "first": first, "last": last}
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
+
+
+class PaddedClient(Client):
+    """A client behind proxies that hold back less than so much: each burst is filled up."""
+
+    __slots__ = ("_filled_at", "_fills_later", "_flushed")
+
+    def __init__(self, *made: Any) -> None:
+        super().__init__(*made)
+        self._flushed, self._filled_at, self._fills_later = True, 0.0, False
+
+    async def _write(self, body: bytes) -> None:
+        await super()._write(body)
+        self._flushed = self._flushed and not body
+
+    async def _more(self) -> bool:
+        return await super()._more() or await self._fill()
+
+    async def _fill(self) -> bool:
+        """Fill up what was sent, four times a second at most; tell whether that took a while."""
+        if self._flushed:
+            return False
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._filled_at + FILL_SECONDS:
+            if not self._fills_later:
+                self._fills_later = True
+                loop.call_at(self._filled_at + FILL_SECONDS, self.wake)
+            return False
+        self._filled_at, self._fills_later = loop.time(), False
+        await super()._write(b":" + b" " * self._wish.padding + b"\n\n")
+        self._flushed = True
+        return True
 
 
 def request_of(
