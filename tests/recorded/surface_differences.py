@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_drift import DRIFT
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 from surface_of_stream import STREAM
@@ -444,6 +445,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | SLOTS
+    | DRIFT
     | STREAM
     | {
         f"/components/schemas/{place}": _PROVIDER
