@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_drift import DRIFT
+from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 from surface_of_stream import STREAM
@@ -444,6 +445,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | RECOMMENDATIONS
     | SLOTS
     | DRIFT
     | STREAM

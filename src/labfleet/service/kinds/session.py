@@ -25,6 +25,7 @@ _ASKED = frozenset(
         "definition",
         "durationMinutes",
         "environment",
+        "family",
         "limits",
         "owner",
         "priority",

@@ -6,22 +6,24 @@ from datetime import datetime
 
 import msgspec
 
-from labfleet.decisions import ledger, wording
+from labfleet.decisions import families, ledger, wording
 from labfleet.interfaces import store as stores
 from labfleet.resources import meta
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.definition import Definition, DefinitionPin
+from labfleet.resources.definition import Definition, DefinitionPin, family_of
+from labfleet.resources.group import GroupSpec
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
     Cancellation,
     Session,
+    SessionSpec,
 )
 from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import session_claims, session_times
+from labfleet.service.kinds import indices, session_claims, session_times
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
@@ -54,11 +56,13 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             what += ", for example durationMinutes instead of slot.end"
         raise intake.invalid((f"spec.{field}", what))
     space = new.metadata.namespace
-    definition = await usable(services, spec.definition, space)
+    definition = await named(services, spec, space)
     own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
-    return await fixed(services, caller, with_spec(new, owner=owner), definition)
+    return await fixed(
+        services, caller, with_spec(new, owner=owner, definition=definition.name), definition
+    )
 
 
 def own_track(caller: Caller, track: str | None, definition: Definition) -> None:
@@ -67,6 +71,40 @@ def own_track(caller: Caller, track: str | None, definition: Definition) -> None
     if caller.principal.role is Role.USER and (track or home) != home:
         what = f"{definition.name!r} runs on track {home!r}; leave it out"
         raise intake.invalid(("spec.track", what))
+
+
+async def named(
+    services: ServiceContext, spec: SessionSpec | GroupSpec, namespace: str
+) -> Definition:
+    """Return the definition that a new session or group names, or its family's newest in use.
+
+    Where both are named the definition counts, and must be of that family: so what was read back
+    can be sent again under another name.
+    """
+    family = spec.family
+    if spec.definition:
+        found = await usable(services, spec.definition, namespace)
+        if family not in {None, family_of(found)}:
+            what = f"{found.name!r} is of family {family_of(found)!r}, not {family!r}; name one of them"
+            raise intake.invalid(("spec.family", what))
+        return found
+    if family is None:
+        raise intake.invalid(("spec.definition", "name a definition, or a family of definitions"))
+    await services.fresh()
+    known = services.cache.by(indices.DEFINITIONS_OF_FAMILY, (namespace, family))
+    newest = families.newest(known, family)
+    if newest is None and known:
+        what = f"every version of family {family!r} is deprecated"
+        raise intake.invalid(("spec.family", what), reason="DefinitionDeprecated")
+    if newest is None:
+        names = {
+            family_of(each)
+            for each in services.cache.all(Definition)
+            if each.namespace == namespace
+        }
+        what = f"no definition is of family {family!r}" + intake.hint(family, sorted(names))
+        raise intake.invalid(("spec.family", what), reason="UnknownName")
+    return await usable(services, newest.name, namespace)
 
 
 async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
