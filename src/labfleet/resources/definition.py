@@ -16,6 +16,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
 from labfleet.resources.lab_recommendation import AppliedSize, ProposedSize
+from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.strategy import LabType
 
@@ -126,6 +127,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     track: Lab track whose workers may host it; null means any.
     resources: What one lab needs; null means computed from the topology and the node definitions'
     defaults.
+    demand: With what its sessions are counted: what is declared, or a bound of what past ones used;
+    null means what its track's pools say.
     lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
     variables: Variables that stand as ${NAME} in configurations of the topology's nodes; each lab gets
@@ -175,6 +178,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     replacement: str | None = None
     lab_user: LabUser | None = None
     variables: Annotated[tuple[Variable, ...], msgspec.Meta(max_length=32)] = ()
+    demand: DemandRule | None = None
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variable
 from labfleet.resources.history import Use
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Effect, Record, Resource
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -387,6 +388,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     phase_since: When the phase was entered (fleet time).
     conditions: Facts about it, each with its reason.
     definition: The definition as it was when the session was made.
+    demand: What it is counted with by a bound of past use; null: with what its definition declares.
     start: Resolved beginning of the slot.
     end: Resolved end of the slot.
     extensions: How far its own person has extended it.
@@ -472,6 +474,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
     seat: SessionSeat | None = None
+    demand: LearnedDemand | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

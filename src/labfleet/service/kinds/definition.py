@@ -65,11 +65,15 @@ def _warns(services: ServiceContext, definition: Definition) -> tuple[str, ...]:
 
 
 def _about(definition: Definition) -> str:
-    """Say what comes of it: whether sessions of it wait, and for what."""
+    """Say what comes of it: whether sessions of it wait, for what, and how they are counted."""
+    told, demand = [], definition.spec.demand
     found = conditions.find(definition.status.conditions, DefinitionCondition.AVAILABLE)
-    if found is None or found.status != "False":
-        return ""
-    return f"{found.message}; its sessions wait"
+    if found is not None and found.status == "False":
+        told.append(f"{found.message}; its sessions wait")
+    if demand is not None:
+        by = "what is declared" if demand == "declared" else "a bound of what past ones used"
+        told.append(f"new sessions are counted with {by}")
+    return "; ".join(told)
 
 
 RULES = KindRules(

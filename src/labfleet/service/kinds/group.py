@@ -29,6 +29,7 @@ from labfleet.service.kinds import (
     group_seats,
     indices,
     session_claims,
+    session_demand,
     session_rules,
     session_shares,
     session_times,
@@ -67,7 +68,8 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
         session_shares.few_enough(services, owner, new.namespace, len(seats))
     asked = SessionSpec(definition=definition.name, slot=spec.slot)
     start, end = session_times.resolved(asked, definition, services.clock.now())
-    made = group_seats.sessions(services, new, seats, definition)
+    demand = await session_demand.of_new(services, definition, new.spec.track)
+    made = group_seats.sessions(services, new, seats, definition, demand)
     if who.role is Role.USER:
         session_shares.short_enough(services, made)
     some = spec.when_full == "some"

@@ -12,6 +12,7 @@ from labfleet.resources import meta
 from labfleet.resources.amounts import DIMENSIONS, Amounts
 from labfleet.resources.definition import Definition, DefinitionPin, family_of
 from labfleet.resources.group import GroupSpec
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
@@ -23,7 +24,7 @@ from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, session_claims, session_times
+from labfleet.service.kinds import indices, session_claims, session_demand, session_times
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
@@ -120,8 +121,8 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def _suits(session: Session, definition: Definition) -> None:
-    """Raise Invalid for values that a definition misses, or for limits below what it needs."""
+def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
     values = session.spec.environment
     for name, value in values.items():
         if not value.isprintable():
@@ -133,7 +134,7 @@ def _suits(session: Session, definition: Definition) -> None:
         raise intake.invalid(("spec.environment", what), reason="VariableMissing")
     limits = session.spec.limits or Amounts()
     bounds = [name for name in DIMENSIONS if getattr(limits, name)]
-    short = ledger.shortages(definition.status.demand, limits, Amounts(), dimensions=bounds)
+    short = ledger.shortages(needs, limits, Amounts(), dimensions=bounds)
     if short:
         what = f"definition {definition.name!r} needs {wording.short(short)} more"
         raise intake.invalid(("spec.limits", what), reason="AboveLimits")
@@ -143,7 +144,8 @@ async def fixed(
     services: ServiceContext, caller: Caller, new: Session, definition: Definition
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
-    new = pinned(new, definition, services.clock.now())
+    demand = await session_demand.of_new(services, definition, new.spec.track)
+    new = pinned(new, definition, services.clock.now(), demand)
     if caller.principal.role is Role.USER:
         short_enough(services, [new])
     taken = await session_claims.of_new(services, caller, new, definition)
@@ -154,10 +156,12 @@ async def fixed(
     )
 
 
-def pinned(new: Session, definition: Definition, now: datetime) -> Session:
-    """Return a new session with its definition, track and slot, as they are from now on."""
+def pinned(
+    new: Session, definition: Definition, now: datetime, demand: LearnedDemand | None = None
+) -> Session:
+    """Return a new session with its definition, track, slot and learned demand, as they stay."""
     spec = new.spec
-    _suits(new, definition)
+    _suits(new, definition, definition.status.demand if demand is None else demand.amounts)
     start, end = session_times.resolved(spec, definition, now)
     pin = DefinitionPin(
         name=definition.name,
@@ -173,6 +177,7 @@ def pinned(new: Session, definition: Definition, now: datetime) -> Session:
         new,
         phase_since=now,
         definition=pin,
+        demand=demand,
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )
