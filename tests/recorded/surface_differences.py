@@ -8,6 +8,7 @@ from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
+from surface_of_stream import STREAM
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
@@ -451,6 +452,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | RECOMMENDATIONS
     | SLOTS
     | DRIFT
+    | STREAM
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (
