@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_courses import COURSES
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -22,6 +23,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | SESSIONS
+    | COURSES
     | {
         f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
         for record, names in (

@@ -50,8 +50,13 @@ class GroupEvent(EventType):
     DELETED = "group.deleted", "its seats were cancelled and its record is gone"
 
 
-async def create_group(services: ServiceContext, caller: Caller, new: Group) -> Admitted:
-    """Book the seats of a new group with their claims, all or as many as fit, in one commit."""
+async def create_group(
+    services: ServiceContext, caller: Caller, new: Group, *, near: bool = True
+) -> Admitted:
+    """Book the seats of a new group with their claims, all or as many as fit, in one commit.
+
+    With `near` a refusal names the nearest slots that fit, which takes a while to find.
+    """
     spec, who = new.spec, caller.principal
     owner = spec.owner or who.name
     if who.role is Role.USER and owner != who.name:
@@ -71,7 +76,7 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
     if who.role is Role.USER:
         session_shares.short_enough(services, made)
     some = spec.when_full == "some"
-    done = await group_claims.book(services, caller, made, definition, some=some)
+    done = await group_claims.book(services, caller, made, definition, some=some, near=near)
     there = {each.status.seat.seat: each.name for each in done.sessions if each.status.seat}
     message = f"{len(done.sessions)} of {count(len(seats), 'seat')} are booked"
     status = GroupStatus(
