@@ -213,6 +213,31 @@ async def test_a_user_books_within_their_share_and_sees_their_own(world: World) 
         await world.make("Course", "other", weekly(owner="bo"), ANA)
 
 
+@pytest.mark.parametrize("written", [False, True])
+async def test_a_server_that_dies_as_it_books_leaves_all_or_nothing(
+    world: World, written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before or after its one write, the repeated request finds or makes each seat once."""
+    await fleet(world)
+    store, real = world.services.objects.store, world.services.objects.store.commit
+    body = {"metadata": {"name": "ccnp"}, "spec": weekly()}
+
+    async def dies(commit: Any) -> Any:
+        if written:
+            await real(commit)
+        raise errors.Ambiguous("killed")
+
+    monkeypatch.setattr(store, "commit", dies)
+    with pytest.raises(errors.Ambiguous):
+        await objects.create(world.services, ADMIN, ROW, body, key="k")
+    monkeypatch.setattr(store, "commit", real)
+    assert len(await sessions(world)) == (12 if written else 0)
+    done = await objects.create(world.services, ADMIN, ROW, body, key="k")
+    assert isinstance(done, Course)
+    assert len(await sessions(world)) == 12
+    assert len(await groups(world)) == 4
+
+
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
