@@ -214,6 +214,8 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/observe", {}
     yield "POST", "/api/lablet-sessions/s1/observe-resources", None
     yield "POST", f"{at}/check-in", {}
+    yield "POST", f"{at}/hand-over", {"to": "admin", "studentEmail": "kim@example.org"}
+    yield "POST", f"{at}/take", {"environment": {"POD": "7"}}
     yield "POST", f"{at}/extend", {"bySeconds": 1800}
     yield "POST", f"{at}/shorten", {"bySeconds": 600}
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}

@@ -40,6 +40,7 @@ from labfleet.api.verbs import (
     apply_routes,
     calendar_file_routes,
     calendar_routes,
+    hand_over_routes,
     history_routes,
     idle_routes,
     learning_routes,
@@ -224,6 +225,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
     return [
         *kind_routes.routes(services),
         *verb_routes.routes(services),
+        *hand_over_routes.routes(services),
         *apply_routes.routes(services),
         *telemetry_routes.routes(services),
         *history_routes.routes(services),

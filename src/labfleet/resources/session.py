@@ -12,6 +12,7 @@ from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, LabUser, Variable
+from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
@@ -421,6 +422,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_of: The last of them.
     retried_as: The next attempt.
     seat: The seat of a group that it is; null when it was asked for by itself.
+    offer: To whom its person offers it; null when to nobody.
+    handed_over: Since when and by whom it is its present person's; null when it always was.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -466,6 +469,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
     seat: SessionSeat | None = None
+    offer: SessionOffer | None = None
+    handed_over: HandedOver | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -16,7 +16,6 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources.group import BookedSeat, Group, GroupStatus, SeatCounts
-from labfleet.resources.meta import Key
 from labfleet.resources.session import Session, SessionSpec
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.explanation import Explanation, plain
@@ -29,6 +28,7 @@ from labfleet.service.kinds import (
     group_seats,
     indices,
     session_claims,
+    session_handing,
     session_rules,
     session_shares,
     session_times,
@@ -118,7 +118,11 @@ async def update_group(
     services = dataclasses.replace(services, objects=SharedReads(services.objects))
     beside = await session_claims.together(services)
     found = group_seats.of(services, old)
-    changed = _seated(old, new, found)
+    by, now = caller.principal.name, services.clock.now()
+    changed = {
+        session.key: session_handing.given(session, to, by=by, at=now)
+        for session, to in _seated(old, new, found)
+    }
     rows: list[Admitted] = []
     if moves and after.end is not None:
         new = with_status(new, end=in_utc(after.end))
@@ -160,8 +164,8 @@ def _next(old: Session, new: Session) -> Session:
     return msgspec.structs.replace(new, metadata=metadata)
 
 
-def _seated(old: Group, new: Group, found: list[Session]) -> dict[Key, Session]:
-    """Return the sessions whose seats are given to somebody else; Invalid for other seats."""
+def _seated(old: Group, new: Group, found: list[Session]) -> list[tuple[Session, str]]:
+    """Return the sessions whose seats are given to somebody else, and whom; Invalid for other seats."""
     before = {each.name: each for each in group_seats.checked(old.spec)}
     after = {each.name: each for each in group_seats.checked(new.spec)}
     strange = sorted(set(before) ^ set(after))
@@ -174,13 +178,13 @@ def _seated(old: Group, new: Group, found: list[Session]) -> dict[Key, Session]:
         what = f"the factor of a seat cannot be changed later: {', '.join(longer[:_TOLD])}"
         raise intake.invalid(("spec.seats", what), reason="FrozenField")
     given = {name: each.person for name, each in after.items() if each != before[name]}
-    changed = dict[Key, Session]()
+    changed = list[tuple[Session, str]]()
     for session in found:
         seat = session.status.seat
         if seat is None or seat.seat not in given or not group_seats.is_open(session):
             continue
         if session.spec.owner != given[seat.seat]:
-            changed[session.key] = with_spec(session, owner=given[seat.seat])
+            changed.append((session, given[seat.seat]))
     return changed
 
 

@@ -26,6 +26,8 @@ class SessionEvent(EventType):
     )
     ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
     CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
+    OFFERED = "session.offered", "its person offers it to somebody (to, by)"
+    HANDED_OVER = "session.handed_over", "it is another person's now (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
@@ -73,6 +75,7 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         )
     if now.checked_in_at is not None and was.checked_in_at is None:
         yield Change(SessionEvent.CHECKED_IN, {"by": now.checked_in_by})
+    yield from _handed(old, new)
     again = now.retried_as
     if again is not None and again != was.retried_as:
         told = {"new_session": again.name, "new_uid": again.uid, "attempt": now.retry_count + 2}
@@ -84,3 +87,12 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         yield Change(SessionEvent.PORT_DRIFT_DETECTED, {"changes": details})
     if was.reservation is not None and now.reservation is None and was.ports:
         yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})
+
+
+def _handed(old: Session, new: Session) -> Iterator[Change]:
+    """Yield that it is offered to somebody, or is another person's now."""
+    was, now = old.status, new.status
+    if now.offer is not None and now.offer != was.offer:
+        yield Change(SessionEvent.OFFERED, {"to": now.offer.to, "by": now.offer.by})
+    if now.handed_over is not None and now.handed_over != was.handed_over:
+        yield Change(SessionEvent.HANDED_OVER, {"by": now.handed_over.by})

@@ -75,12 +75,17 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def _suits(session: Session, definition: Definition) -> None:
-    """Raise Invalid for values that a definition misses, or for limits below what it needs."""
-    values = session.spec.environment
-    for name, value in values.items():
+def demand_printable(session: Session) -> None:
+    """Raise Invalid for values that are more than one line of text."""
+    for name, value in session.spec.environment.items():
         if not value.isprintable():
             raise intake.invalid((f"spec.environment.{name}", "must be one line of printable text"))
+
+
+def demand_suits(session: Session, definition: Definition) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it needs."""
+    demand_printable(session)
+    values = session.spec.environment
     missing = [each for each in definition.spec.variables if each not in values]
     if missing:
         named = ", ".join(missing[:5])
@@ -112,7 +117,7 @@ async def fixed(
 def pinned(new: Session, definition: Definition, now: datetime) -> Session:
     """Return a new session with its definition, track and slot, as they are from now on."""
     spec = new.spec
-    _suits(new, definition)
+    demand_suits(new, definition)
     start, end = session_times.resolved(spec, definition, now)
     pin = DefinitionPin(
         name=definition.name,

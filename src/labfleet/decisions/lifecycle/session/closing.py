@@ -46,7 +46,8 @@ def warned_anew(before: SessionStatus, now: SessionStatus) -> bool:
 def released_at(session: Session, definition: Definition | None) -> datetime | None:
     """Return when a running session is released because nobody came; None: never, or somebody did.
 
-    Its time counts from when its lab ran, so a lab that was late costs nobody the session.
+    Its time counts from when its lab ran, so a lab that was late costs nobody the session, and anew
+    for whom it was handed over to.
     """
     status = session.status
     if definition is None or definition.spec.no_show_minutes is None:
@@ -54,6 +55,8 @@ def released_at(session: Session, definition: Definition | None) -> datetime | N
     if status.checked_in_at is not None or status.started_at is None:
         return None
     begun = max(status.started_at, status.start or status.started_at)
+    if status.handed_over is not None:
+        begun = max(begun, status.handed_over.at)
     return begun + definition.spec.no_show_minutes * _MINUTE
 
 
