@@ -15,6 +15,7 @@ from labfleet.resources.session import Session, SessionPhase
 
 SEATS = 30
 ZURICH = ZoneInfo("Europe/Zurich")
+NINE = "09:00"
 ON_TIME = timedelta(seconds=60)
 """How long after its start a session may begin and is on time, as in `rehearse --book`."""
 
@@ -40,12 +41,16 @@ def test_a_class_of_thirty_starts_on_time_each_week_over_a_change_of_clocks() ->
         async with world() as w:
             await w.pool(scaling={"minWorkers": 0, "maxWorkers": 6})
             await w.definition()
-            slot = {"start": f"{days[0]}T09:00", "end": f"{days[0]}T09:20", "zone": ZURICH.key}
+            slot = {
+                "start": f"{days[0]}T{NINE}",
+                "end": f"{days[0]}T{NINE[:-2]}20",
+                "zone": ZURICH.key,
+            }
             spec = {"definition": "two", "size": SEATS, "slot": slot,
                     "repeat": "FREQ=WEEKLY;COUNT=2"}  # fmt: skip
             await w.make("Course", "ccnp", spec)
             for day in days:
-                start = datetime.fromisoformat(f"{day}T09:00").replace(tzinfo=ZURICH)
+                start = datetime.fromisoformat(f"{day}T{NINE}").replace(tzinfo=ZURICH)
                 # A server that begins forty minutes before: what lies between costs the test nothing.
                 await w.clock.sleep((start - w.clock.now()).total_seconds() - 2400)
                 process = await w.start()

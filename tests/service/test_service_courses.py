@@ -91,7 +91,8 @@ async def test_all_dates_or_none_and_each_that_is_full_is_named(world: World) ->
     told = refusal.value
     assert told.reason == "NoCapacity"
     assert told.message.startswith(
-        "2 of 4 dates cannot be had, so nothing was booked: 2027-03-15: "
+        "2 of 4 dates cannot be had, so nothing was booked: 2027-03-15, 2027-03-29; on 2027-03-15 "
+        "1 of 3 seats fit from "
     )
     assert [where for where, _ in told.problems] == [
         "spec.repeat 2027-03-15",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from labfleet.cli.kit import human_units, output, paths
+from labfleet.cli.kit import human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.resources import zones
@@ -21,7 +21,7 @@ def show(call: Call, look: Outcome) -> None:
         say.append(f"Would be: {status.get('message') or look.result}")
     for each in say:
         output.say(human_units.printable(each))
-    before = {} if look.before is None else _dates(look.before)
+    before = {} if look.before is None else _dates(_present(call, look))
     after = _dates(look.obj)
     rows = [
         _row({**before, **after}[day], zone, _becomes(before.get(day), after.get(day)), status)
@@ -41,6 +41,13 @@ def question(look: Outcome) -> str:
     return f"The course would be changed: {paths.simple(look.obj, 'status.message')}."
 
 
+def _present(call: Call, look: Outcome) -> dict[str, Any]:
+    """Return the course as it is read, which says how each date stands."""
+    space = targets.space(call, look.source.target)
+    found: dict[str, Any] = call.api.get(look.source.target.path, namespace=space)
+    return found
+
+
 def _dates(obj: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = paths.simple(obj, "status.dates")
     return {str(each.get("day")): each for each in (found if isinstance(found, list) else [])}
@@ -51,7 +58,10 @@ def _becomes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> str
         return "called off"
     if before is None or (after.get("group") and not before.get("group")):
         return "booked" if after.get("group") else "no room"
-    return "changed" if before.get("end") != after.get("end") else "stays"
+    if before.get("end") != after.get("end"):
+        return "changed"
+    stands = str(before.get("stands") or "ahead")
+    return "stays" if stands == "ahead" else f"stays {stands}"
 
 
 def _row(date: dict[str, Any], zone: str, becomes: str, status: dict[str, Any]) -> list[str]:

@@ -74,6 +74,8 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     # The summary of a session that waits for its slot is what it waits for.
     lines += _line("Waits for", "" if waits in str(answer.get("summary")) else waits)
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
+    if not answer.get("nextDeadline"):
+        lines += [line for each in answer.get("next") or () for line in _line("Next", each)]
     lines += _line("Attempts", " ".join(str(each) for each in answer.get("attempts") or ()))
     row = answer.get("runbook") or {}
     name = Key("", call.settings.namespace, str(target.name)).argument

@@ -6,7 +6,7 @@ What a request does to a course is one commit, whatever becomes of the server me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -20,10 +20,12 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.group import Group, Seat, seats_of
 from labfleet.resources.meta import Resource
 from labfleet.service.core import intake
+from labfleet.service.core.access import Principal
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import EventType, KindRules
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.core.views import Sources
 from labfleet.service.kinds import (
     course_dates,
     group,
@@ -31,15 +33,19 @@ from labfleet.service.kinds import (
     indices,
     session_claims,
     session_rules,
+    session_view,
 )
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 from labfleet.service.kinds.course_dates import Changes, Meeting
 
+_WITHOUT_EMAIL = frozenset({Role.CONTROLLER, Role.RUNNER})
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
 KEPT_MOST = 100
 """Courses of one owner, for callers of role user, past ones included."""
 _DATES_KEPT = 120
 """Dates of one course, those that a later rule no longer means included."""
+_TOLD = 10
+"""Seats that a refusal names."""
 _NONE = timedelta()
 
 
@@ -117,7 +123,10 @@ async def update_course(
     definition = await services.objects.get(Definition, new.spec.definition, new.namespace)
     await services.fresh()
     now, known = services.clock.now(), {each.day: each for each in old.status.dates}
-    meetings = {each.day: each for each in course_dates.planned(new.spec, definition, _long(old))}
+    # What lasts as long as the definition says goes on lasting so when the definition changes.
+    anew = before.end != after.end or not old.status.dates
+    found = course_dates.planned(new.spec, definition if anew else None, _long(old))
+    meetings = {each.day: each for each in found}
     dropped = [each for day, each in known.items() if day not in meetings and each.start > now]
     missing = [each for day, each in meetings.items() if _is_new(known.get(day), each, now)]
     changes = Changes()
@@ -216,8 +225,9 @@ async def _change(
         if found is None or not any(map(group_seats.is_open, group_seats.of(services, found))):
             continue
         slot = found.spec.slot
-        if longer and date.start > now and slot.end is not None:
-            slot = msgspec.structs.replace(slot, end=slot.end + longer)
+        last = found.status.end or slot.end
+        if longer and date.start > now and last is not None:
+            slot = msgspec.structs.replace(slot, end=last + longer)
             dates[day] = msgspec.structs.replace(date, end=date.end + longer)
         spec = group_seats.with_people(msgspec.structs.replace(found.spec, slot=slot), people)
         if spec == found.spec:
@@ -249,6 +259,10 @@ def _other_people(old: Course, new: Course) -> dict[str, Seat]:
     )
     if set(before) != set(after):
         what = "seats cannot be added, renamed or removed later; book another course for more"
+        raise intake.invalid(("spec.seats", what), reason="FrozenField")
+    factors = [name for name, seat in after.items() if seat.factor != before[name].factor]
+    if factors:
+        what = f"a seat's factor is changed in the group of a date: {', '.join(factors[:_TOLD])}"
         raise intake.invalid(("spec.seats", what), reason="FrozenField")
     return {name: seat for name, seat in after.items() if seat != before[name]}
 
@@ -292,13 +306,35 @@ async def _explain(services: ServiceContext, course: Course) -> Explanation:
     await services.fresh()
     zone, shown = course.spec.slot.zone, _shown(services, course)
     told = plain(shown, f"{course.status.message.rstrip('.')}.")
-    lines = [
-        f"{zones.span(each.start, each.end, zone)}: {each.stands}"
-        + (f", group {each.group}, {count(each.booked, 'seat')}" if each.group else "")
-        + (f"; {each.note}" if each.note else "")
-        for each in shown.status.dates
-    ]
-    return msgspec.structs.replace(told, lines=(*told.lines, *lines))
+    dates = [(each, _line_of(each, zone)) for each in shown.status.dates]
+    coming = tuple(line for each, line in dates if each.stands in {"ahead", "now"})
+    lines = (*told.lines, *(line for _, line in dates))
+    return msgspec.structs.replace(told, next=coming, lines=lines)
+
+
+def _line_of(date: CourseDate, zone: str) -> str:
+    """Return one date in a line: when, how it stands, as which group, and what is special."""
+    seats = f", group {date.group}, {count(date.booked, 'seat')}" if date.group else ""
+    note = f"; {date.note}" if date.note else ""
+    return f"{zones.span(date.start, date.end, zone)}: {date.stands}{seats}{note}"
+
+
+def _sight(sources: Sources, principal: Principal) -> str:
+    """Return whether the caller reads e-mail addresses, as those of sessions."""
+    del sources
+    return session_view.NO_EMAIL if principal.role in _WITHOUT_EMAIL else session_view.ALL
+
+
+def _view(sources: Sources, principal: Principal) -> Callable[[Course], Course] | None:
+    """Return what shows a course without addresses to who reads none; None for all others."""
+    if _sight(sources, principal) == session_view.ALL:
+        return None
+    return _without_addresses
+
+
+def _without_addresses(course: Course) -> Course:
+    seats = tuple(msgspec.structs.replace(each, email="") for each in course.spec.seats)
+    return with_spec(course, seats=seats)
 
 
 def _warns(services: ServiceContext, course: Course) -> tuple[str, ...]:
@@ -321,6 +357,8 @@ RULES = KindRules(
     explain=_explain,
     warns=_warns,
     shown=_shown,
+    view=_view,
+    sight=_sight,
     derived=("status.next", "status.ahead"),
     event_types=CourseEvent,
     indices=(indices.COURSES_ENDED,),

@@ -100,7 +100,7 @@ class Changes:
 def planned(spec: CourseSpec, definition: Definition | None, known: timedelta) -> list[Meeting]:
     """Return the dates that a spec means, without those it skips; Invalid names what cannot be.
 
-    `known` is how long a class lasts when nobody says and the definition is gone.
+    `known` is how long a class lasts when neither the spec nor a definition says.
     """
     zone = _zone(spec.slot.zone)
     first = _wall("spec.slot.start", spec.slot.start, zone)
@@ -134,7 +134,7 @@ def _skipped(spec: CourseSpec, days: Sequence[date]) -> set[date]:
             day = date.fromisoformat(text)
         except ValueError:
             raise intake.invalid((where, f"{text!r} is no date")) from None
-        if day not in days:
+        if day not in days and day < days[-1]:
             near = min(days, key=lambda each: abs(each - day))
             what = f"{text} is no date of {spec.repeat}; the nearest one is {near}"
             raise intake.invalid((where, what))
@@ -236,10 +236,14 @@ def _joined(*texts: str) -> str:
 
 
 def _refusal(refused: Sequence[tuple[str, Refused]], of: int, *, some: bool) -> Refused:
-    told = "; ".join(f"{day}: {problem.message}" for day, problem in refused[:TOLD])
-    more = f"; and {len(refused) - TOLD} more" if len(refused) > TOLD else ""
-    dates = count(of, "date")
-    head = f"{len(refused)} of {dates} cannot be had, so nothing was booked: {told}{more}"
+    days = [day for day, _ in refused[:TOLD]]
+    if len(refused) > TOLD:
+        days.append(f"and {len(refused) - TOLD} more")
+    first, problem = refused[0]
+    head = (
+        f"{len(refused)} of {count(of, 'date')} cannot be had, so nothing was booked: "
+        f"{', '.join(days)}; on {first} {problem.message}"
+    )
     if len(refused) < of and not some:
         head += "; skip these dates, or whenFull: some books what fits"
     problems = [(f"spec.repeat {day}", each.message) for day, each in refused]
