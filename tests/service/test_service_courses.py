@@ -176,6 +176,25 @@ async def test_all_dates_to_come_get_another_end_and_other_people(world: World) 
         await change(world, {"slot": {"end": None}, "repeat": "FREQ=WEEKLY;COUNT=5"})
 
 
+async def test_a_date_whose_group_was_changed_alone_is_shown_as_it_is(world: World) -> None:
+    """Its group's own end is shown, keeps it from being over, and is moved with all others by as much."""
+    await fleet(world)
+    made = await course(world)
+    row, later = KINDS["Group"], made.status.dates[0].end + timedelta(minutes=30)
+    body = {"spec": {"slot": {"end": later.isoformat()}}}
+    await objects.patch(world.services, ADMIN, row, "ccnp-2027-03-08", body, namespace="default")
+    shown = await objects.get(world.services, ADMIN, ROW, "ccnp", "default")
+    assert isinstance(shown, Course)
+    assert shown.status.dates[0].end == later
+    await change(world, {"slot": {"end": "2027-03-08T11:15"}})
+    found = await groups(world)
+    ends = [found[f"ccnp-2027-03-{day:02d}"].status.end for day in (8, 15)]
+    assert ends == [
+        later + timedelta(minutes=15),
+        made.status.dates[1].end + timedelta(minutes=15),
+    ]
+
+
 async def test_dates_that_have_begun_stay_as_they_are(world: World) -> None:
     """A rule that no longer means a date under way calls it not off, nor books one that is past."""
     await fleet(world)

@@ -76,8 +76,8 @@ class CourseDate(Record, frozen=True, kw_only=True):
     """One date of a course.
 
     day: The date, in the course's zone.
-    start: When the class begins.
-    end: When it ends, of seats without a factor.
+    start: When the class begins; as its group says, when it is read.
+    end: When it ends, of seats without a factor; likewise.
     group: Name of the group that is booked; null when there was no room on this date.
     uid: Identity of that group: which one is meant, should the name be given again.
     booked: How many of its seats got a session.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 
@@ -127,7 +126,8 @@ async def update_course(
     anew = before.end != after.end or not old.status.dates
     found = course_dates.planned(new.spec, definition if anew else None, _long(old))
     meetings = {each.day: each for each in found}
-    dropped = [each for day, each in known.items() if day not in meetings and each.start > now]
+    begun = {day for day, each in known.items() if _as_it_is(services, new, each).start <= now}
+    dropped = [each for day, each in known.items() if day not in meetings and day not in begun]
     missing = [each for day, each in meetings.items() if _is_new(known.get(day), each, now)]
     changes = Changes()
     dates = {day: each for day, each in known.items() if each not in dropped}
@@ -140,7 +140,8 @@ async def update_course(
         services, caller, (old, new), dates=dates, longer=longer, changes=changes
     )
     course_dates.within(missing, now)
-    ahead = len(missing) + sum(each.end > now for each in dates.values())
+    left = (_as_it_is(services, new, each) for each in dates.values())
+    ahead = len(missing) + sum(each.end > now for each in left)
     course_dates.demand_few(seats, ahead)
     made = await course_dates.booked(services, caller, new, missing, changes) if missing else []
     dates |= {each.day: each for each in made}
@@ -221,12 +222,13 @@ async def _change(
     old, new = courses
     now, done, people = services.clock.now(), 0, _other_people(old, new)
     for day, date in dates.items():
-        found = None if date.end <= now else await course_dates.there(services, new, date)
+        present = _as_it_is(services, new, date)
+        found = None if present.end <= now else await course_dates.there(services, new, date)
         if found is None or not any(map(group_seats.is_open, group_seats.of(services, found))):
             continue
         slot = found.spec.slot
         last = found.status.end or slot.end
-        if longer and date.start > now and last is not None:
+        if longer and present.start > now and last is not None:
             slot = msgspec.structs.replace(slot, end=last + longer)
             dates[day] = msgspec.structs.replace(date, end=date.end + longer)
         spec = group_seats.with_people(msgspec.structs.replace(found.spec, slot=slot), people)
@@ -271,34 +273,32 @@ async def delete_course(services: ServiceContext, caller: Caller, old: Course) -
     """Call off all dates that are not over, in the commit that removes the course."""
     await services.fresh()
     now, changes = services.clock.now(), Changes()
-    await _call_off(
-        services, caller, old, [each for each in old.status.dates if each.end > now], changes
-    )
+    left = [each for each in old.status.dates if _as_it_is(services, old, each).end > now]
+    await _call_off(services, caller, old, left, changes)
     return changes.admitted(old)
 
 
 def _shown(services: ServiceContext, course: Course) -> Course:
     """Return a course as it is read by others: with how its dates stand."""
-    now = services.clock.now()
-    dates = tuple(
-        msgspec.structs.replace(each, stands=_stands(services, course, each, now))
-        for each in course.status.dates
-    )
+    dates = tuple(_as_it_is(services, course, each) for each in course.status.dates)
     ahead = [each.start for each in dates if each.stands == "ahead"]
     return with_status(course, dates=dates, next=min(ahead, default=None), ahead=len(ahead))
 
 
-def _stands(
-    services: ServiceContext, course: Course, date: CourseDate, now: datetime
-) -> Literal["ahead", "now", "over", "called off", "no room"]:
-    if date.group is None:
-        return "no room"
-    if date.end <= now:
-        return "over"
-    found = services.cache.get(Group, date.group, course.namespace)
-    if found is None or found.metadata.uid != date.uid:
-        return "called off"
-    return "ahead" if date.start > now else "now"
+def _as_it_is(services: ServiceContext, course: Course, date: CourseDate) -> CourseDate:
+    """Return a date with how it stands, and with its group's times, which may have been changed."""
+    now, start, end = services.clock.now(), date.start, date.end
+    found = None
+    if date.group is not None:
+        found = services.cache.get(Group, date.group, course.namespace)
+    if found is not None and found.metadata.uid == date.uid:
+        start, end = found.status.start or start, found.status.end or end
+        stands = "over" if end <= now else "ahead" if start > now else "now"
+    elif date.group is None:
+        stands = "no room"
+    else:
+        stands = "over" if end <= now else "called off"
+    return msgspec.structs.replace(date, start=start, end=end, stands=stands)
 
 
 async def _explain(services: ServiceContext, course: Course) -> Explanation:
