@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_courses import COURSES
+from surface_of_groups import GROUPS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -444,6 +445,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | GROUPS
     | SLOTS
     | {
         f"/components/schemas/{place}": _PROVIDER

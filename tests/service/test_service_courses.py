@@ -18,7 +18,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import Caller, Refused
 from labfleet.service.reads.explain import explain
-from labfleet.service.verbs import applying, objects
+from labfleet.service.verbs import applying, group_verbs, objects
 
 pytestmark = pytest.mark.asyncio
 ROW = KINDS["Course"]
@@ -192,6 +192,23 @@ async def test_a_date_whose_group_was_changed_alone_is_shown_as_it_is(world: Wor
     assert ends == [
         later + timedelta(minutes=15),
         made.status.dates[1].end + timedelta(minutes=15),
+    ]
+
+
+async def test_a_date_that_was_extended_by_itself_is_shortened_with_the_others(
+    world: World,
+) -> None:
+    """Also back to the end that its group's manifest says, which is no change of the manifest."""
+    await fleet(world)
+    made = await course(world)
+    later = made.status.dates[0].end + timedelta(minutes=15)
+    await group_verbs.extend(world.services, ADMIN, "ccnp-2027-03-08", "default", end=later)
+    await change(world, {"slot": {"end": "2027-03-08T10:45"}})
+    found = await groups(world)
+    ends = [found[f"ccnp-2027-03-{day:02d}"].status.end for day in (8, 15)]
+    assert ends == [
+        made.status.dates[0].end,
+        made.status.dates[1].end - timedelta(minutes=15),
     ]
 
 

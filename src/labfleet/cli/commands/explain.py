@@ -64,18 +64,17 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         if each.get("status") != "True" or not decision
         for line in _line("Condition", _condition(each, now))
     ]
+    lines += [line for each in answer.get("more") or () for line in _line("Also", each)]
     for each in answer.get("alerts") or ():
         lines += _line("Raised", f"{each.get('condition')} ({each.get('severity')})")
         lines += _line("  measured", human_units.measured(each.get("measured")))
         lines += _line("  cause", each.get("cause"))
-        lines += _line("  see", each.get("command"))
+        lines += _command("  see", each.get("command"))
         lines += _line("  fix", each.get("fix"))
     waits = "; ".join(str(each) for each in answer.get("waitingFor") or ())
     # The summary of a session that waits for its slot is what it waits for.
     lines += _line("Waits for", "" if waits in str(answer.get("summary")) else waits)
     lines += _line("Next", _deadline(answer.get("nextDeadline"), now))
-    if not answer.get("nextDeadline"):
-        lines += [line for each in answer.get("next") or () for line in _line("Next", each)]
     lines += _line("Attempts", " ".join(str(each) for each in answer.get("attempts") or ()))
     row = answer.get("runbook") or {}
     name = Key("", call.settings.namespace, str(target.name)).argument
@@ -85,6 +84,11 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
 
 
 def _line(title: str, text: Any) -> list[str]:
+    return list(session_head.titled(title, text))
+
+
+def _command(title: str, text: Any) -> list[str]:
+    """Return a line that is one however long it is: somebody copies it."""
     return [f"{title + ': ':<11}{human_units.printable(str(text))}"] if text else []
 
 

@@ -16,9 +16,8 @@ from labfleet.kernel.quantity import count
 from labfleet.resources import zones
 from labfleet.resources.course import Course, CourseDate, CourseStatus
 from labfleet.resources.definition import Definition
-from labfleet.resources.group import Group, Seat, seats_of
-from labfleet.resources.meta import Resource
-from labfleet.service.core import intake
+from labfleet.resources.group import Group, GroupSpec, Seat, seats_of
+from labfleet.service.core import access, intake
 from labfleet.service.core.access import Principal
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import EventType, KindRules
@@ -29,15 +28,15 @@ from labfleet.service.kinds import (
     course_dates,
     group,
     group_seats,
+    group_times,
+    group_view,
     indices,
     session_claims,
     session_rules,
-    session_view,
 )
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 from labfleet.service.kinds.course_dates import Changes, Meeting
 
-_WITHOUT_EMAIL = frozenset({Role.CONTROLLER, Role.RUNNER})
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
 KEPT_MOST = 100
 """Courses of one owner, for callers of role user, past ones included."""
@@ -226,29 +225,45 @@ async def _change(
         found = None if present.end <= now else await course_dates.there(services, new, date)
         if found is None or not any(map(group_seats.is_open, group_seats.of(services, found))):
             continue
-        slot = found.spec.slot
-        last = found.status.end or slot.end
-        if longer and present.start > now and last is not None:
-            slot = msgspec.structs.replace(slot, end=last + longer)
+        end = None
+        if longer and present.start > now and found.status.end is not None:
+            end = found.status.end + longer
             dates[day] = msgspec.structs.replace(date, end=date.end + longer)
-        spec = group_seats.with_people(msgspec.structs.replace(found.spec, slot=slot), people)
-        if spec == found.spec:
-            continue
+        spec = group_seats.with_people(found.spec, people)
         try:
-            wanted = msgspec.structs.replace(found, spec=spec)
-            admitted = await group.update_group(services, caller, found, wanted)
+            admitted = await _other(services, caller, found, spec, end)
         except (Refused, errors.Invalid) as problem:
             raise course_dates.refused_on(day, problem) from None
+        if admitted.obj == found:
+            continue
         changes.add(_counted(found, admitted))
         done += 1
     return done
 
 
-def _counted(old: Resource, admitted: Admitted) -> Admitted:
+async def _other(
+    services: ServiceContext, caller: Caller, old: Group, spec: GroupSpec, end: datetime | None
+) -> Admitted:
+    """Return a group with other people and another end for all its seats; None leaves them theirs."""
+    slot = old.spec.slot if end is None else msgspec.structs.replace(old.spec.slot, end=end)
+    if end is None or slot != old.spec.slot:
+        wanted = msgspec.structs.replace(spec, slot=slot)
+        if wanted == old.spec:
+            return Admitted(old)
+        new = msgspec.structs.replace(old, spec=wanted)
+        return await group.update_group(services, caller, old, new)
+    # Its seats were extended or shortened since, and are to end again when its manifest says.
+    if spec != old.spec:
+        what = "change the end and the people one after the other"
+        raise intake.invalid(("spec.slot.end", what))
+    later = old.status.end is None or end > old.status.end
+    return await group_times.ending(services, caller, old, end, later=later)
+
+
+def _counted(old: Group, admitted: Admitted) -> Admitted:
     """Return a changed group with the generation of its new spec."""
-    metadata = msgspec.structs.replace(
-        admitted.obj.metadata, generation=old.metadata.generation + 1
-    )
+    generation = old.metadata.generation + (admitted.obj.spec != old.spec)
+    metadata = msgspec.structs.replace(admitted.obj.metadata, generation=generation)
     new = msgspec.structs.replace(admitted.obj, metadata=metadata)
     return Admitted(new, admitted.preconditions, admitted.writes, others=admitted.others)
 
@@ -306,10 +321,8 @@ async def _explain(services: ServiceContext, course: Course) -> Explanation:
     await services.fresh()
     zone, shown = course.spec.slot.zone, _shown(services, course)
     told = plain(shown, f"{course.status.message.rstrip('.')}.")
-    dates = [(each, _line_of(each, zone)) for each in shown.status.dates]
-    coming = tuple(line for each, line in dates if each.stands in {"ahead", "now"})
-    lines = (*told.lines, *(line for _, line in dates))
-    return msgspec.structs.replace(told, next=coming, lines=lines)
+    dates = tuple(_line_of(each, zone) for each in shown.status.dates)
+    return msgspec.structs.replace(told, more=dates, lines=(*told.lines, *dates))
 
 
 def _line_of(date: CourseDate, zone: str) -> str:
@@ -319,17 +332,10 @@ def _line_of(date: CourseDate, zone: str) -> str:
     return f"{zones.span(date.start, date.end, zone)}: {date.stands}{seats}{note}"
 
 
-def _sight(sources: Sources, principal: Principal) -> str:
-    """Return whether the caller reads e-mail addresses, as those of sessions."""
-    del sources
-    return session_view.NO_EMAIL if principal.role in _WITHOUT_EMAIL else session_view.ALL
-
-
 def _view(sources: Sources, principal: Principal) -> Callable[[Course], Course] | None:
     """Return what shows a course without addresses to who reads none; None for all others."""
-    if _sight(sources, principal) == session_view.ALL:
-        return None
-    return _without_addresses
+    del sources
+    return None if access.reads_addresses(principal) else _without_addresses
 
 
 def _without_addresses(course: Course) -> Course:
@@ -358,7 +364,8 @@ RULES = KindRules(
     warns=_warns,
     shown=_shown,
     view=_view,
-    sight=_sight,
+    sight=group_view.sight,
+    private=_without_addresses,
     derived=("status.next", "status.ahead"),
     event_types=CourseEvent,
     indices=(indices.COURSES_ENDED,),

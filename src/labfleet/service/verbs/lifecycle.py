@@ -421,7 +421,8 @@ async def changed(
             return old
         _, stored = await services.objects.save(
             counted(old, admitted.obj),
-            cause=services.cause(caller, reason),
+            *admitted.others,
+            cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
             writes=admitted.writes,
         )

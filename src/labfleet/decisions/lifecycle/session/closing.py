@@ -46,8 +46,8 @@ def warned_anew(before: SessionStatus, now: SessionStatus) -> bool:
 def released_at(session: Session, definition: Definition | None) -> datetime | None:
     """Return when a running session is released because nobody came; None: never, or somebody did.
 
-    Its time counts from when its lab ran, so a lab that was late costs nobody the session, and anew
-    for whom it was handed over to.
+    Its time counts from when its lab ran, so a lab that was late costs nobody the session; and from
+    when it was given to its present person, who could not come before.
     """
     status = session.status
     if definition is None or definition.spec.no_show_minutes is None:
