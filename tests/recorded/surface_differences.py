@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_courses import COURSES
+from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
@@ -447,6 +448,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | GROUPS
     | SLOTS
+    | DRIFT
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

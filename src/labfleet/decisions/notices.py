@@ -48,7 +48,6 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
     if _outcome(new) is not None:
         yield _over(new)
         return
-    yield from _handed(old, new)
     yield from _moved(old, new)
     if new.status.phase is S.READY and old.status.phase is not S.READY:
         yield _notice(new, N.READY, f"is ready{_until(new)}")
@@ -62,6 +61,7 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
             minutes=left,
         )
     yield from _endangered(old, new)
+    yield from _handed(old, new)
 
 
 def _handed(old: Session, new: Session) -> Iterator[Notice]:

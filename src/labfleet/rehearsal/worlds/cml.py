@@ -455,7 +455,7 @@ def _of(server: Server, lab_id: str) -> CmlLab:
 
 
 def _lab(lab: CmlLab) -> Lab:
-    return Lab(id=lab.id, title=lab.title, notes=lab.notes, state=str(lab.state()))
+    return Lab(lab.id, lab.title, lab.notes, str(lab.state()), owner=lab.owner)
 
 
 def _node(node: Node, now: float) -> NodeState:

@@ -80,6 +80,7 @@ RULES = KindRules(
     pools=_pauses,
     warns=_warns,
     event_types=session_events.SessionEvent,
+    aliases=session_events.ALIASES,
     changed=session_events.changed,
     shown=session_outlook.shown,
     derived=("status.outlook",),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from labfleet.decisions import notices
+from labfleet.decisions import notices, port_drift
 from labfleet.decisions.lifecycle.session import closing
 from labfleet.resources.notice import Notice
 from labfleet.resources.session import TERMINAL, Session
@@ -29,7 +29,11 @@ class SessionEvent(EventType):
     OFFERED = "session.offered", "its person offers it to somebody (to, by)"
     HANDED_OVER = "session.handed_over", "it is another person's now (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
-    PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
+    PORT_DRIFT_DETECTED = (
+        "session.port_drift_detected",
+        "its ports differ from what it was given (added, removed, changed)",
+    )
+    OBSERVE_REQUESTED = "session.observe_requested", "somebody asked for an observation (by)"
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
     TERMINATED = "session.terminated", "it reached one of its ends"
     RETRIED = (
@@ -37,6 +41,14 @@ class SessionEvent(EventType):
         "it is tried again, as another session (new_session, new_uid, attempt)",
     )
     DELETED = "session.deleted", "its record is gone"
+
+
+ALIASES: dict[EventType, str] = {
+    SessionEvent.RESOURCES_OBSERVED: "lablet_session.resources_observed.v1",
+    SessionEvent.PORT_DRIFT_DETECTED: "lablet_session.port_drift_detected.v1",
+    SessionEvent.OBSERVE_REQUESTED: "lablet_session.observe_resources_requested.v1",
+}
+"""What upstream 000 calls these events (facts/upstream.md#observation)."""
 
 
 def told(old: Session | None, new: Session) -> Iterator[Notice]:
@@ -75,18 +87,21 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         )
     if now.checked_in_at is not None and was.checked_in_at is None:
         yield Change(SessionEvent.CHECKED_IN, {"by": now.checked_in_by})
-    yield from _handed(old, new)
     again = now.retried_as
     if again is not None and again != was.retried_as:
         told = {"new_session": again.name, "new_uid": again.uid, "attempt": now.retry_count + 2}
         yield Change(SessionEvent.RETRIED, told)
     if now.observation_count > was.observation_count:
         yield Change(SessionEvent.RESOURCES_OBSERVED, {"observed_at": now.observed_at})
-    if now.port_drift_detected and not was.port_drift_detected:
-        details = msgspec.to_builtins(now.port_changes)
-        yield Change(SessionEvent.PORT_DRIFT_DETECTED, {"changes": details})
+    if now.port_drift_detected and now.port_changes != was.port_changes:
+        details = {"changes": msgspec.to_builtins(now.port_changes)}
+        yield Change(SessionEvent.PORT_DRIFT_DETECTED, details | port_drift.parts(now.port_changes))
     if was.reservation is not None and now.reservation is None and was.ports:
         yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})
+    asked = new.spec.observe_requested
+    if asked is not None and asked != old.spec.observe_requested:
+        yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
+    yield from _handed(old, new)
 
 
 def _handed(old: Session, new: Session) -> Iterator[Change]:

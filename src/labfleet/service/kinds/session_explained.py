@@ -138,10 +138,17 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", about.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    more = (*_preferred(status.decision), *_extensions(obj, definition))
+    more = (*_preferred(status.decision), *_extensions(obj, definition), *_drift(obj))
     return msgspec.structs.replace(
         told, attempts=tries, more=more, lines=(*told.lines, *more, *tries)
     )
+
+
+def _drift(session: Session) -> Iterator[str]:
+    """Yield how the ports of its lab differ from what it was given, while they do."""
+    fact = conditions.find(session.status.conditions, SessionCondition.PORT_DRIFT)
+    if fact is not None and fact.status == "True":
+        yield f"Its lab's ports are not those that it was given: {fact.message}."
 
 
 def _extensions(session: Session, definition: Definition | None) -> Iterator[str]:
