@@ -5,6 +5,8 @@ from __future__ import annotations
 from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
+from surface_of_learned import LEARNED
+from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -447,6 +449,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | GROUPS
+    | LEARNED
+    | RECOMMENDATIONS
     | SLOTS
     | DRIFT
     | {

@@ -407,6 +407,7 @@ KIND = Kind(
     ),
     frozen=(
         "definition",
+        "family",
         "owner",
         "track",
         "reservation_id",

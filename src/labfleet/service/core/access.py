@@ -59,6 +59,8 @@ ACTIONS = {
     "observe": "look into {kinds}",
     "record": "report on {kinds}",
     "admit": "ask for or end {kinds}",
+    "recommend": "read what is recommended for {kinds}, or propose it",
+    "apply": "apply what is recommended for {kinds}",
     "pause": "pause or resume automatic actions",
     "tokens": "create, list or revoke {kinds}",
 }
@@ -72,7 +74,7 @@ _MACHINES = frozenset({Role.CONTROLLER, Role.RUNNER})
 _WRITES = frozenset({"create", "update", "delete"})
 _EVERYWHERE = {
     Role.ADMIN: frozenset(ACTIONS),
-    Role.OPERATOR: frozenset(ACTIONS) - {"tokens"},
+    Role.OPERATOR: frozenset(ACTIONS) - {"tokens", "apply"},
     Role.USER: frozenset[str](),
     Role.CONTROLLER: frozenset({"read"}),
     Role.RUNNER: frozenset[str](),

@@ -38,6 +38,7 @@ _ASKED = frozenset(
         "definition",
         "durationMinutes",
         "environment",
+        "family",
         "limits",
         "owner",
         "priority",

@@ -24,7 +24,7 @@ from labfleet.resources.session_conditions import (
 )
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import pool_claims, session_told
+from labfleet.service.kinds import pool_claims, session_counted, session_told
 from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.kinds.session_holdup import Danger, Held, danger, held_up
 
@@ -138,10 +138,10 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", about.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    more = (*_preferred(status.decision), *_extensions(obj, definition), *_drift(obj))
-    return msgspec.structs.replace(
-        told, attempts=tries, more=more, lines=(*told.lines, *more, *tries)
-    )
+    counted = tuple(session_counted.lines(obj))
+    more = (*_preferred(status.decision), *counted, *_extensions(obj, definition))
+    lines = (*told.lines, *more, *_drift(obj), *tries)
+    return msgspec.structs.replace(told, attempts=tries, more=more, lines=lines)
 
 
 def _drift(session: Session) -> Iterator[str]:
