@@ -21,6 +21,7 @@ from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 from labfleet.resources.scheduling import Scheduling
+from labfleet.resources.settings_of_labs import Review
 from labfleet.resources.settings_of_people import Access, Notices
 
 NAME = "fleet"
@@ -301,6 +302,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     scheduling: Scheduling = Scheduling()
     access: Access = Access()
     notices: Notices = Notices()
+    review: Review = Review()
     automation: Automation = Automation()
 
 
@@ -316,6 +318,7 @@ SECTIONS: dict[str, type[Record]] = {
     "scheduling": Scheduling,
     "access": Access,
     "notices": Notices,
+    "review": Review,
     "automation": Automation,
 }
 
@@ -359,6 +362,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     scheduling: By what the worker of a session is chosen.
     access: How much of where a lab is reached callers of role user see.
     notices: What owners are told of their sessions.
+    review: When what a definition asks for needs a review.
     automation: Whether every automatic action rests.
     """
 
@@ -373,6 +377,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     scheduling: dict[str, Any] = {}
     access: dict[str, Any] = {}
     notices: dict[str, Any] = {}
+    review: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

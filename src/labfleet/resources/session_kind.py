@@ -398,6 +398,7 @@ KIND = Kind(
     ),
     frozen=(
         "definition",
+        "family",
         "owner",
         "track",
         "reservation_id",

@@ -21,6 +21,7 @@ from labfleet.resources.group import (
     seats_of,
     spare_names,
 )
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import (
     TERMINAL,
@@ -84,7 +85,11 @@ def _wrong(spec: GroupSpec, seats: list[Seat]) -> Iterator[tuple[str, str]]:
 
 
 def sessions(
-    services: ServiceContext, group: Group, seats: Iterable[Seat], definition: Definition
+    services: ServiceContext,
+    group: Group,
+    seats: Iterable[Seat],
+    definition: Definition,
+    demand: LearnedDemand | None = None,
 ) -> list[Session]:
     """Return the sessions of new seats, named and with their slots, without claims.
 
@@ -120,7 +125,7 @@ def sessions(
                 )
             ),
         )
-        made.append(session_rules.pinned(new, definition, now))
+        made.append(session_rules.pinned(new, definition, now, demand))
     if problems:
         raise intake.invalid(*problems, reason="TooLong")
     return made

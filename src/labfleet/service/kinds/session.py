@@ -36,6 +36,7 @@ _ASKED = frozenset(
         "definition",
         "durationMinutes",
         "environment",
+        "family",
         "limits",
         "owner",
         "priority",

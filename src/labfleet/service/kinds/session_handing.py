@@ -92,7 +92,7 @@ async def taken(
     if old.status.phase in _NO_LAB:
         definition = await services.objects.get(Definition, old.spec.definition, old.namespace)
         if definition is not None:
-            session_rules.demand_suits(new, definition)
+            session_rules.demand_values(new, definition)
     if caller.principal.role is Role.USER:
         session_shares.few_enough(services, to, old.namespace)
         session_shares.short_enough(services, [new])
