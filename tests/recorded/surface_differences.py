@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
 from surface_of_learned import LEARNED
@@ -27,6 +28,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | SESSIONS
+    | COURSES
     | {
         f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
         for record, names in (

@@ -42,6 +42,7 @@ from labfleet.api.verbs import (
     calendar_file_routes,
     calendar_routes,
     group_routes,
+    hand_over_routes,
     history_routes,
     idle_routes,
     learning_routes,
@@ -227,6 +228,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
     return [
         *kind_routes.routes(services),
         *verb_routes.routes(services),
+        *hand_over_routes.routes(services),
         *group_routes.routes(services),
         *apply_routes.routes(services),
         *telemetry_routes.routes(services),

@@ -1,7 +1,7 @@
 """Upkeep of the store: expired approvals, the watch horizon, finished sessions, old past runs.
 
-Events are kept until the audit age; records of finished sessions, of groups of them and of
-terminated workers are removed after their retention time.
+Events are kept until the audit age; records of finished sessions, of groups and courses of
+them and of terminated workers are removed after their retention time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from labfleet.engine.controller import Again, Done
 from labfleet.engine.index import Index
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources.course import Course
 from labfleet.resources.group import Group
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session
@@ -40,7 +41,7 @@ HISTORY_BITE = 1000
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
-R = TypeVar("R", Session, Simulation, Worker, Group)
+R = TypeVar("R", Session, Simulation, Worker, Group, Course)
 
 
 class _Store(stores.UpkeepStore, stores.HistoryStore, Protocol):
@@ -85,7 +86,7 @@ class Upkeep:
         """Remove records whose retention is over; return whether the next round has more to do."""
         days = self.context.settings.now().garbage.retention_days
         limit = self.context.clock.now() - timedelta(days=days)
-        old: list[Session | Simulation | Worker | Group] = [
+        old: list[Session | Simulation | Worker | Group | Course] = [
             each
             for each in self._until(indices.SESSIONS_ENDED, limit)
             if each.status.ended_at is not None and each.status.ended_at < limit
@@ -106,6 +107,8 @@ class Upkeep:
             for each in self._until(indices.GROUPS_ENDED, limit)
             if not self.context.cache.count(indices.SESSIONS_OF_GROUP, each.metadata.uid)
         ]
+        # And a course after the last of its groups.
+        old += [each for each in self._until(indices.COURSES_ENDED, limit) if self._bare(each)]
         for each in old[:ROUND_LIMIT]:
             try:
                 await self._remove(each)
@@ -114,13 +117,19 @@ class Upkeep:
                     raise
         return len(old) > ROUND_LIMIT
 
+    def _bare(self, course: Course) -> bool:
+        """Tell whether no group of a course is there any more."""
+        cache, space = self.context.cache, course.namespace
+        names = (each.group for each in course.status.dates if each.group is not None)
+        return all(cache.get(Group, name, space) is None for name in names)
+
     def _until(self, ended: Index[R, date], limit: datetime) -> list[R]:
         """Return, in key order, what ended up to the limit's day: not what is kept longer."""
         cache, last = self.context.cache, limit.astimezone(UTC).date()
         days = [day for day in cache.values(ended) if day <= last]
         return sorted((each for day in days for each in cache.by(ended, day)), key=_key)
 
-    async def _remove(self, each: Session | Simulation | Worker | Group) -> None:
+    async def _remove(self, each: Session | Simulation | Worker | Group | Course) -> None:
         metadata = msgspec.structs.replace(
             each.metadata, deletion_timestamp=self.context.clock.now(), finalizers=()
         )
@@ -132,5 +141,5 @@ class Upkeep:
         )
 
 
-def _key(obj: Session | Simulation | Worker | Group) -> Key:
+def _key(obj: Session | Simulation | Worker | Group | Course) -> Key:
     return obj.key

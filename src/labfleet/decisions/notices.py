@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel.clock import format_instant
 from labfleet.kernel.quantity import count
@@ -59,6 +61,29 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
             minutes=left,
         )
     yield from _endangered(old, new)
+    yield from _handed(old, new)
+
+
+def _handed(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield that it is offered to somebody, or another person's now: both of them are told."""
+    offer, handed = new.status.offer, new.status.handed_over
+    slot = zones.span(_start(new), _end(new), new.spec.slot.zone)
+    if offer is not None and offer != old.status.offer:
+        told = f"is offered to you by {offer.by}: {slot}; to take it: labfleet take {new.name}"
+        yield msgspec.structs.replace(
+            _notice(new, N.OFFERED, told, by=offer.by), recipient=offer.to
+        )
+    before = old.spec.owner
+    if handed is None or handed == old.status.handed_over or before == new.spec.owner:
+        return
+    if new.spec.owner:
+        told = f"is yours: {handed.by} handed it over; {slot}"
+        yield _notice(new, N.GIVEN, told, by=handed.by)
+    if before:
+        told = f"is no longer yours: {handed.by} handed it over"
+        yield msgspec.structs.replace(
+            _notice(new, N.GIVEN_AWAY, told, by=handed.by), recipient=before
+        )
 
 
 def _over(new: Session) -> Notice:

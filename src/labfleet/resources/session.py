@@ -13,6 +13,8 @@ from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variable
+from labfleet.resources.extensions import Extensions
+from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.history import Use
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Effect, Record, Resource
@@ -331,17 +333,6 @@ class SessionLink(Record, frozen=True, kw_only=True):
     uid: str
 
 
-class Extensions(Record, frozen=True, kw_only=True):
-    """How far a session's own person has extended it, as its definition's `extension` counts.
-
-    times: How often.
-    seconds: By how many seconds in all; a shorter end gives none of them back.
-    """
-
-    times: int = 0
-    seconds: int = 0
-
-
 class SessionSeat(Record, frozen=True, kw_only=True):
     """Which seat of which group a session is.
 
@@ -402,7 +393,6 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
     checked_in_at: When somebody said that its person has come; null: nobody did.
     checked_in_by: Who said so.
-    handed_over_at: When it was given to its present person; null: it was theirs from the beginning.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -437,6 +427,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_of: The last of them.
     retried_as: The next attempt.
     seat: The seat of a group that it is; null when it was asked for by itself.
+    offer: To whom its person offers it; null when to nobody.
+    handed_over: Since when and by whom it is its present person's; null when it always was.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -481,9 +473,10 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: int | None = None
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
-    handed_over_at: datetime | None = None
     seat: SessionSeat | None = None
     demand: LearnedDemand | None = None
+    offer: SessionOffer | None = None
+    handed_over: HandedOver | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ ACTIONS = {
     "shorten": "shorten {kinds}",
     "move": "move {kinds} to another slot",
     "check-in": "check in to {kinds}",
+    "hand-over": "hand over or take {kinds}",
     "retry": "retry {kinds}",
     "observe": "look into {kinds}",
     "record": "report on {kinds}",

@@ -20,7 +20,18 @@ from labfleet.service.kinds import (
 )
 
 _PEOPLE = frozenset(
-    {"create", "delete", "cancel", "extend", "shorten", "move", "check-in", "retry", "observe"}
+    {
+        "create",
+        "delete",
+        "cancel",
+        "extend",
+        "shorten",
+        "move",
+        "check-in",
+        "hand-over",
+        "retry",
+        "observe",
+    }
 )
 _ASKED = frozenset(
     {

@@ -26,6 +26,8 @@ class SessionEvent(EventType):
     )
     ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
     CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
+    OFFERED = "session.offered", "its person offers it to somebody (to, by)"
+    HANDED_OVER = "session.handed_over", "it is another person's now (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = (
         "session.port_drift_detected",
@@ -99,3 +101,13 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
     asked = new.spec.observe_requested
     if asked is not None and asked != old.spec.observe_requested:
         yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
+    yield from _handed(old, new)
+
+
+def _handed(old: Session, new: Session) -> Iterator[Change]:
+    """Yield that it is offered to somebody, or is another person's now."""
+    was, now = old.status, new.status
+    if now.offer is not None and now.offer != was.offer:
+        yield Change(SessionEvent.OFFERED, {"to": now.offer.to, "by": now.offer.by})
+    if now.handed_over is not None and now.handed_over != was.handed_over:
+        yield Change(SessionEvent.HANDED_OVER, {"by": now.handed_over.by})

@@ -121,17 +121,26 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
-    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
-    values = session.spec.environment
-    for name, value in values.items():
+def demand_printable(session: Session) -> None:
+    """Raise Invalid for values that are more than one line of text."""
+    for name, value in session.spec.environment.items():
         if not value.isprintable():
             raise intake.invalid((f"spec.environment.{name}", "must be one line of printable text"))
-    missing = [each for each in definition.spec.variables if each not in values]
+
+
+def demand_values(session: Session, definition: Definition) -> None:
+    """Raise Invalid (VariableMissing) for a session that lacks values which its definition needs."""
+    missing = [each for each in definition.spec.variables if each not in session.spec.environment]
     if missing:
         named = ", ".join(missing[:5])
         what = f"definition {definition.name!r} needs {named}; give each a value"
         raise intake.invalid(("spec.environment", what), reason="VariableMissing")
+
+
+def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
+    demand_printable(session)
+    demand_values(session, definition)
     limits = session.spec.limits or Amounts()
     bounds = [name for name in DIMENSIONS if getattr(limits, name)]
     short = ledger.shortages(needs, limits, Amounts(), dimensions=bounds)
