@@ -74,6 +74,7 @@ class ControllerStore(
     stores.SeriesStore,
     stores.SampleStore,
     stores.HistoryStore,
+    stores.KeptStore,
     stores.UpkeepStore,
     Protocol,
 ):

@@ -37,13 +37,15 @@ EVENTS_HELD = 2_000_000
 HISTORY_AGE = timedelta(days=400)
 """How long past runs are kept, a year and its exam weeks: they outlive the objects that ran."""
 HISTORY_BITE = 1000
+KEPT_BEYOND = timedelta(days=1)
+"""How long a kept lab stays beyond its time, for a session that waits to begin with it."""
 ROUND_LIMIT = 200
 RETIRE_EVERY = 900.0
 ACTOR = "upkeep"
 R = TypeVar("R", Session, Simulation, Worker, Group)
 
 
-class _Store(stores.UpkeepStore, stores.HistoryStore, Protocol):
+class _Store(stores.UpkeepStore, stores.HistoryStore, stores.KeptStore, Protocol):
     """What upkeep drops from."""
 
 
@@ -55,6 +57,7 @@ class Upkeep:
         self._store = store
         self._services = services
         self._retire_at = 0.0
+        self._looked_at = ""
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Do one bounded round."""
@@ -65,11 +68,32 @@ class Upkeep:
             more = await self._retire()
             oldest = self.context.clock.now() - HISTORY_AGE
             more |= await self._store.drop_history(oldest, limit=HISTORY_BITE) == HISTORY_BITE
+            await self._drop_kept()
             if not more:
                 self._retire_at = now + RETIRE_EVERY
         before = self.context.clock.now() - AUDIT_AGE
         await self._store.compact(before, keep=await self._kept())
         return Again(EVERY)
+
+    async def _drop_kept(self) -> None:
+        """Drop kept labs whose time is over, and a bite of those whose session's record is gone.
+
+        One that an open session begins with stays for it.
+        """
+        before = self.context.clock.now() - KEPT_BEYOND
+        await self._store.drop_old_kept_labs(before, limit=stores.PAGE_LIMIT)
+        page = await self._store.kept_labs(after=self._looked_at)
+        cache = self.context.cache
+        gone = [each.uid for each in page if cache.of_uid(Session, each.uid) is None]
+        awaited = {
+            each.status.continues.uid
+            for each in (cache.by(indices.SESSIONS_OPEN, True) if gone else ())
+            if each.status.continues is not None
+        }
+        for uid in gone:
+            if uid not in awaited:
+                await self._store.drop_kept_lab(uid)
+        self._looked_at = page[-1].uid if len(page) == stores.PAGE_LIMIT else ""
 
     async def _kept(self) -> int:
         """Return how many events to keep: those a webhook still needs stay, within a bound."""
@@ -88,7 +112,9 @@ class Upkeep:
         old: list[Session | Simulation | Worker | Group] = [
             each
             for each in self._until(indices.SESSIONS_ENDED, limit)
-            if each.status.ended_at is not None and each.status.ended_at < limit
+            if each.status.ended_at is not None
+            and each.status.ended_at < limit
+            and not self._holds(each)
         ]
         old += [
             each
@@ -113,6 +139,11 @@ class Upkeep:
                 if isinstance(problem, errors.Fenced):
                     raise
         return len(old) > ROUND_LIMIT
+
+    def _holds(self, session: Session) -> bool:
+        """Tell whether what was kept of a session's lab can still be asked for, by its record."""
+        kept, now = session.status.kept, self.context.clock.now()
+        return kept is not None and kept.until is not None and kept.until > now
 
     def _until(self, ended: Index[R, date], limit: datetime) -> list[R]:
         """Return, in key order, what ended up to the limit's day: not what is kept longer."""

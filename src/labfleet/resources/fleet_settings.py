@@ -19,6 +19,7 @@ import msgspec
 from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
 from labfleet.resources.conditions import Condition
+from labfleet.resources.kept_work import Keeping
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.settings_of_people import Access, Notices
@@ -291,6 +292,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     discovery: Discovery = Discovery()
     monitoring: Monitoring = Monitoring()
     observation: Observation = Observation()
+    keeping: Keeping = Keeping()
     idle: Idle = Idle()
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
@@ -306,6 +308,7 @@ SECTIONS: dict[str, type[Record]] = {
     "discovery": Discovery,
     "monitoring": Monitoring,
     "observation": Observation,
+    "keeping": Keeping,
     "idle": Idle,
     "thresholds": Thresholds,
     "garbage": Garbage,
@@ -349,6 +352,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     discovery: Which instances of others become workers.
     monitoring: How often workers are measured.
     observation: How labs are observed and measured.
+    keeping: How labs are kept at their session's end.
     idle: When a worker counts as idle and is stopped.
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
@@ -363,6 +367,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     discovery: dict[str, Any] = {}
     monitoring: dict[str, Any] = {}
     observation: dict[str, Any] = {}
+    keeping: dict[str, Any] = {}
     idle: dict[str, Any] = {}
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}

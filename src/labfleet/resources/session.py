@@ -13,6 +13,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, LabUser, Variable
 from labfleet.resources.history import Use
+from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.meta import Effect, Record, Resource, Text
 
 FINALIZER_LAB = "labfleet/cml-lab"
@@ -107,6 +108,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     stand in configurations of the lab's nodes only where its definition names them.
     limits: The most that its lab may need; a definition that needs more is refused. 0 limits nothing.
     reservation_id: Name of the booking in the system that made it; only kept and shown.
+    continue_from: Name of an earlier session of the same owner: its kept configurations stand in the
+    nodes from the start. The definition has to allow that (`continuable`).
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
     when_full: What becomes of a slot that its pool cannot hold: it is refused, or waits for room
@@ -127,6 +130,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
+    continue_from: Annotated[str, msgspec.Meta(max_length=253)] | None = None
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
@@ -421,6 +425,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_of: The last of them.
     retried_as: The next attempt.
     seat: The seat of a group that it is; null when it was asked for by itself.
+    kept: What was kept of its lab before its teardown; null when nothing was to be kept.
+    continues: The session whose kept configurations it begins with.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -466,6 +472,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
     seat: SessionSeat | None = None
+    kept: KeptWork | None = None
+    continues: SessionLink | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -148,6 +148,20 @@ _RUNBOOK = runbook(
         "See the pool: `labfleet explain pool/...`; raise its maximum, or cancel what can wait.",
     ),
     (
+        "WorkKept",
+        "",
+        (
+            "False: what was configured in its lab was to be kept before its teardown, and was not; the "
+            "message says why. Unknown: it is being kept."
+        ),
+        _EXPLAIN,
+        (
+            "NoRoom: delete what is kept of older sessions (`labfleet kept NAME --delete`), or raise "
+            "keeping.ownerMib or keeping.allMib. NoTime: raise keeping.timeoutSeconds, and the "
+            "definition's teardownMinutes with it. What is lost cannot be had again."
+        ),
+    ),
+    (
         "Collected",
         "",
         "False: nothing could be observed before the teardown.",
@@ -369,6 +383,7 @@ KIND = Kind(
         "RETRIES=status.retryCount*",
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
+        "KEPT=status.kept.until*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",
@@ -390,6 +405,7 @@ KIND = Kind(
         "duration_minutes",
         "environment",
         "limits",
+        "continue_from",
     ),
     amounts=(("limits", True),),
     kept=("cancel", "observeRequested"),
@@ -398,7 +414,11 @@ KIND = Kind(
     named_by="definition",
     conditions=SessionCondition,
     reasons=SessionReason,
-    news=((SessionCondition.HOST_REACHABLE, "False"), (SessionCondition.ENDS_SOON, "True")),
+    news=(
+        (SessionCondition.HOST_REACHABLE, "False"),
+        (SessionCondition.ENDS_SOON, "True"),
+        (SessionCondition.WORK_KEPT, "False"),
+    ),
     resting=(
         "CANCELLED",
         "COMPLETED",

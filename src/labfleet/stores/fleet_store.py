@@ -354,7 +354,10 @@ class FleetStore(KeptLabs):
 
 def _of_the_store(error: errors.LabfleetError) -> bool:
     """Tell whether a write failed because of the store, and not of what was to be written."""
-    if isinstance(error, errors.Invalid | errors.Throttled | errors.QuotaExceeded) or error.reason == "StoreClosed":
+    if (
+        isinstance(error, errors.Invalid | errors.Throttled | errors.QuotaExceeded)
+        or error.reason == "StoreClosed"
+    ):
         return False
     return isinstance(error, errors.Temporary | errors.Permanent | errors.Ambiguous)
 

@@ -80,9 +80,7 @@ def _keep(
     digest = sha256(lab.content).hexdigest()
     ((mine, everybody, there),) = run(sql["kept_sizes"], (lab.owner, digest))
     if int(mine) + len(data) > bounds.owner:
-        message = (
-            f"{len(data)} bytes do not fit: {mine} of the {bounds.owner} bytes of one owner are taken"
-        )
+        message = f"{len(data)} bytes do not fit: {mine} of the {bounds.owner} bytes of one owner are taken"
         raise errors.QuotaExceeded(message, reason="KeptOwnerFull")
     if not there and int(everybody) + len(data) > bounds.all:
         message = f"{len(data)} bytes do not fit: {everybody} of {bounds.all} bytes are taken"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from labfleet.decisions import wording
@@ -22,7 +23,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import session_told
+from labfleet.service.kinds import session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
@@ -179,6 +180,7 @@ def _facts(
         facts.append(("Slot", Cell("text", _slot(obj))))
         facts.append(("Calendar", Cell("link", "my sessions as a file", href=_CALENDAR)))
         facts += _reached(obj)
+        facts += _kept(caller, obj, now)
         facts += _attempts(obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
@@ -200,6 +202,18 @@ def _reached(obj: Session) -> list[tuple[str, Cell]]:
         asked = f"; its password: {found.lab_user.ask}" if found.lab_user.ask else ""
         facts.append(("Sign in to CML as", Cell("text", f"{found.lab_user.name}{asked}")))
     return facts
+
+
+def _kept(caller: Caller, obj: Session, now: datetime) -> Iterator[tuple[str, Cell]]:
+    """Yield what is kept of the lab, with a link for who may have it; nothing where none is."""
+    work = obj.status.kept
+    if work is None or work.at is None or work.until is None or now >= work.until:
+        return
+    mine = obj.spec.owner == caller.principal.name and work.readers == "owner"
+    if mine or caller.principal.role in session_kept.ALL:
+        where = f"/api/v1/sessions/{quote(obj.name)}/kept-lab?namespace={quote(obj.namespace)}"
+        yield "Kept lab", Cell("link", "its YAML, with passwords if it has some", href=where)
+    yield "Kept until", values.instant(work.until, now)
 
 
 def _link(url: str) -> Cell:

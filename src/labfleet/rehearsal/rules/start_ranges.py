@@ -132,6 +132,7 @@ class StartRanges:
             replies=nothing,
             series=nothing,
             history=self._history,
+            kept=nothing,
         )
         self._keeper = session_outlook.kept(self._services)
         cache.on_change(Session, self.changed)

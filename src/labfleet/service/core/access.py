@@ -55,6 +55,7 @@ ACTIONS = {
     "check-in": "check in to {kinds}",
     "retry": "retry {kinds}",
     "observe": "look into {kinds}",
+    "download": "have what was kept of {kinds}",
     "record": "report on {kinds}",
     "admit": "ask for or end {kinds}",
     "pause": "pause or resume automatic actions",

@@ -8,8 +8,10 @@ import msgspec
 
 from labfleet.decisions import notices
 from labfleet.decisions.lifecycle.session import closing
+from labfleet.resources import conditions
 from labfleet.resources.notice import Notice
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.session import TERMINAL, Session, SessionStatus
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.kind_table import Change, EventType
 
 
@@ -28,6 +30,11 @@ class SessionEvent(EventType):
     CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
+    WORK_KEPT = "session.work_kept", "what was configured in its lab is kept (until, missing)"
+    WORK_NOT_KEPT = (
+        "session.work_not_kept",
+        "what was configured in its lab was to be kept, and was not (reason)",
+    )
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
     TERMINATED = "session.terminated", "it reached one of its ends"
     RETRIED = (
@@ -82,5 +89,19 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
     if now.port_drift_detected and not was.port_drift_detected:
         details = msgspec.to_builtins(now.port_changes)
         yield Change(SessionEvent.PORT_DRIFT_DETECTED, {"changes": details})
+    yield from _kept(was, now)
     if was.reservation is not None and now.reservation is None and was.ports:
         yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})
+
+
+def _kept(was: SessionStatus, now: SessionStatus) -> Iterator[Change]:
+    """Yield what became of what was configured in the lab, once that is known."""
+    name = SessionCondition.WORK_KEPT
+    before, fact = (conditions.find(each.conditions, name) for each in (was, now))
+    if fact is None or (before is not None and before.status == fact.status):
+        return
+    if fact.status == "True" and now.kept is not None:
+        about = {"until": now.kept.until, "missing": list(now.kept.missing)}
+        yield Change(SessionEvent.WORK_KEPT, about)
+    elif fact.status == "False":
+        yield Change(SessionEvent.WORK_NOT_KEPT, {"reason": fact.reason})

@@ -34,7 +34,7 @@ from labfleet.resources.session_conditions import (
 AnyReason = PhaseReason | StoredReason
 
 S = SessionPhase
-Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
+Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe", "keep"]
 
 ON_DEMAND_PATIENCE = timedelta(hours=24)
 # How many workers one session may lose before it is failed.
@@ -69,6 +69,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have,
     `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
+    `keep_seconds` is how long settings let a lab be kept before its teardown; 0: it is not.
     `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
@@ -93,6 +94,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
     tags_added: tuple[str, ...] | None = None
+    keep_seconds: float = 0.0
     used: dict[str, Use] | None = None
     measured: int = 0
     trouble: str = ""

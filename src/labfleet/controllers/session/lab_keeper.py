@@ -1,0 +1,152 @@
+"""Keep a lab before its teardown: have configurations read out of its nodes, download it, store it.
+
+Best effort, within a time. What it reads may hold passwords: it goes into the store of kept labs
+alone, and messages say nothing of CML's words about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from labfleet.controllers.context import Context
+from labfleet.decisions.lifecycle.session import keeping
+from labfleet.engine.aside import Aside
+from labfleet.interfaces import store as stores
+from labfleet.interfaces.lab_host import LabHost, NodeState
+from labfleet.kernel import errors
+from labfleet.resources import kept_lab, refs
+from labfleet.resources.kept_work import MIB, Keeping, KeptWork
+from labfleet.resources.session import Session
+from labfleet.resources.session_conditions import SessionReason
+
+AT_ONCE = 4
+"""Nodes of one lab that are read at the same time."""
+DOWNLOAD_SHARE = 0.25
+"""Share of the time that is left for the download, however slow the nodes are."""
+SHORTEST = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """Why a lab was not kept; `final` when another attempt would end the same."""
+
+    reason: SessionReason
+    message: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LabKeeper:
+    """Keeps labs of sessions. A lab that is kept already stays as it is."""
+
+    context: Context
+    store: stores.KeptStore
+    aside: Aside
+
+    async def keep(self, session: Session, host: LabHost) -> KeptWork | NotKept:
+        """Return what was kept, or why nothing was; raises nothing that CML or the store raise."""
+        work, lab = session.status.kept, session.status.lab
+        if work is None or lab is None or lab.id is None:
+            return NotKept(SessionReason.NOT_SEEN, "there is no lab to keep", final=True)
+        settings = self.context.settings.now().keeping
+        seconds = self._left(session, settings)
+        try:
+            known = await self.store.kept_lab(session.metadata.uid)
+            if known is not None:
+                return _kept(work, known, None, ())
+            async with asyncio.timeout(seconds):
+                return await self._keep(session, host, work, settings, seconds)
+        except TimeoutError:
+            return NotKept(SessionReason.NO_TIME, f"not within {seconds:.0f} s", final=False)
+        except errors.QuotaExceeded as problem:
+            return NotKept(SessionReason.NO_ROOM, problem.message, final=True)
+        except errors.Invalid as problem:
+            return NotKept(SessionReason.NOT_KEPT, _in_words(problem), final=True)
+        except errors.LabfleetError as problem:
+            told = f"the lab could not be read or stored ({problem.reason})"
+            return NotKept(SessionReason.NOT_KEPT, told, final=False)
+
+    def _left(self, session: Session, settings: Keeping) -> float:
+        """Return for how many machine seconds the teardown still waits."""
+        definition = self.context.cache.find(refs.definition_of(session))
+        span = timedelta(seconds=settings.timeout_seconds)
+        if definition is not None:
+            span = keeping.limit(definition, settings.timeout_seconds)
+        now, since = self.context.clock.now(), session.status.phase_since
+        begun = max(since or now, self.context.since or since or now)
+        left = (span - (now - begun)).total_seconds() / max(1.0, self.context.clock.rate)
+        return max(left, SHORTEST)
+
+    async def _keep(
+        self, session: Session, host: LabHost, work: KeptWork, settings: Keeping, seconds: float
+    ) -> KeptWork:
+        lab = session.status.lab
+        if lab is None or lab.id is None:
+            raise AssertionError("a lab without an id is not kept")
+        read, missing = await self._extract(host, lab.id, seconds * (1 - DOWNLOAD_SHARE))
+        text = await host.download(lab.id)
+        bound = settings.lab_mib * MIB
+        if len(text) > bound:
+            told = f"it has {len(text)} bytes, more than {settings.lab_mib} MiB"
+            raise errors.Invalid(told, reason="KeptLabTooLarge")
+        marker = lab.marker
+        plain = await self.aside.run(len(text), lambda: kept_lab.ready(text, marker))
+        now = self.context.clock.now()
+        row = await self.store.keep_lab(
+            stores.NewKeptLab(
+                session.metadata.uid,
+                session.spec.owner,
+                plain,
+                now,
+                now + timedelta(days=settings.days),
+            ),
+            stores.KeptBounds(bound, settings.owner_mib * MIB, settings.all_mib * MIB),
+        )
+        work = msgspec.structs.replace(work, size=len(plain))
+        return _kept(work, row, read, missing)
+
+    async def _extract(
+        self, host: LabHost, lab_id: str, seconds: float
+    ) -> tuple[int, tuple[str, ...]]:
+        """Return of how many nodes the configuration was read, and labels of the others."""
+        nodes = [
+            each for each in await host.nodes(lab_id) if each.definition not in kept_lab.CONNECTORS
+        ]
+        turns, done = asyncio.Semaphore(AT_ONCE), set[str]()
+
+        async def one(node: NodeState) -> None:
+            async with turns:
+                try:
+                    await host.extract(lab_id, node.id)
+                except errors.LabfleetError:
+                    return  # its label is told: why stands in CML's own log
+                done.add(node.id)
+
+        try:
+            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+                for node in nodes:
+                    if node.state == "BOOTED":
+                        group.create_task(one(node))
+        except TimeoutError:
+            pass  # what was read by now is in the lab
+        missing = tuple(sorted(each.label for each in nodes if each.id not in done))
+        return len(done), missing
+
+
+def _kept(
+    work: KeptWork, row: stores.KeptLab, nodes: int | None, missing: tuple[str, ...]
+) -> KeptWork:
+    return msgspec.structs.replace(
+        work, at=row.kept_at, until=row.until, nodes=nodes, missing=missing
+    )
+
+
+def _in_words(problem: errors.Invalid) -> str:
+    """Return why a lab is not kept, without a line of it."""
+    if problem.reason == "KeptLabTooLarge":
+        return problem.message
+    return "what CML sent is no topology that can be read again"

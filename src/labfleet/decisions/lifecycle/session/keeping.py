@@ -1,0 +1,102 @@
+"""When what was configured in a lab is kept before its teardown, how long that may take, what was kept.
+
+Pure. Best effort: it never holds a teardown up beyond its time, however often a server that keeps
+is ended. Each try is recorded before it begins, so one that was interrupted counts. Reading a
+configuration out of a node and keeping a lab are safe to repeat and, when they come late, change
+nothing that is relied on; so they need no effect of their own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from labfleet.decisions.lifecycle.session.draft import Draft, Step
+from labfleet.kernel.quantity import count
+from labfleet.resources import conditions
+from labfleet.resources.definition import Definition
+from labfleet.resources.kept_work import Keep, KeptWork
+from labfleet.resources.session import Session, SessionStatus
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
+
+TRIES = 3
+SHOWN = 3
+"""How many nodes a message names."""
+_READERS: tuple[Keep, ...] = ("none", "operators", "owner")
+_KEPT = SessionCondition.WORK_KEPT
+
+
+def policy(session: Session, definition: Definition | None) -> Keep:
+    """Return who may have what a session's definition has kept; "none" when that is gone."""
+    pin = session.status.definition
+    if definition is None or (pin is not None and pin.uid != definition.metadata.uid):
+        return "none"
+    return definition.spec.keep
+
+
+def narrower(one: Keep, other: Keep) -> Keep:
+    """Return what both allow."""
+    return _READERS[min(_READERS.index(one), _READERS.index(other))]
+
+
+def limit(definition: Definition, seconds: float) -> timedelta:
+    """Return how long a teardown waits for it: half of the time that is promised for it, at most."""
+    return timedelta(seconds=min(seconds, definition.spec.teardown_minutes * 30))
+
+
+def step(draft: Draft, *, blind: bool) -> Step | None:
+    """Return the step that keeps a lab before its teardown; None when there is nothing more to do.
+
+    `blind` means that its server or lab is gone.
+    """
+    definition, seen = draft.seen.definition, draft.seen
+    readers = policy(draft.session, definition)
+    fact = conditions.find(draft.status.conditions, _KEPT)
+    settled = fact is not None and fact.status != "Unknown"
+    if definition is None or readers == "none" or not seen.keep_seconds or settled:
+        return None
+    known = draft.status.kept or KeptWork(readers=readers)
+    if blind:
+        draft.set(kept=known)
+        told = seen.trouble or seen.host_detail or "its lab is not on its server any more"
+        draft.fact(_KEPT, "False", SessionReason.NOT_SEEN, told)
+        return None
+    span = limit(definition, seen.keep_seconds)
+    if draft.age >= span or known.tries >= TRIES:
+        draft.set(kept=known)
+        last = seen.trouble or ("" if fact is None else fact.message)
+        draft.fact(_KEPT, "False", SessionReason.NO_TIME, _too_late(span, known.tries, last))
+        return None
+    if not seen.looked:
+        draft.fact(_KEPT, "Unknown", SessionReason.NOT_SEEN, seen.trouble)
+        return draft.stay()
+    draft.set(kept=msgspec.structs.replace(known, tries=known.tries + 1))
+    draft.fact(_KEPT, "Unknown", SessionReason.BEING_KEPT, "" if fact is None else fact.message)
+    return draft.stay(do="keep")
+
+
+def _too_late(span: timedelta, tries: int, trouble: str) -> str:
+    tried = f" in {count(tries, 'attempt')}" if tries else ""
+    return f"not within {span.total_seconds():g} s{tried}" + (f": {trouble}" if trouble else "")
+
+
+def kept(status: SessionStatus, work: KeptWork, now: datetime) -> SessionStatus:
+    """Return the status of a session whose lab was kept."""
+    reason, told = SessionReason.LAB_KEPT, ""
+    if work.missing:
+        named = ", ".join(work.missing[:SHOWN])
+        more = f" and {len(work.missing) - SHOWN} more" if len(work.missing) > SHOWN else ""
+        reason, told = SessionReason.KEPT_IN_PART, f"nothing was read out of {named}{more}"
+    facts = conditions.put(status.conditions, _KEPT, "True", reason, told, now=now)
+    return msgspec.structs.replace(status, conditions=facts, kept=work)
+
+
+def not_kept(
+    status: SessionStatus, reason: SessionReason, told: str, now: datetime, *, final: bool
+) -> SessionStatus:
+    """Return the status of a session whose lab could not be kept; not `final` may be tried again."""
+    known: Literal["False", "Unknown"] = "False" if final else "Unknown"
+    facts = conditions.put(status.conditions, _KEPT, known, reason, told, now=now)
+    return msgspec.structs.replace(status, conditions=facts)
