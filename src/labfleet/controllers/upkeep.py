@@ -19,7 +19,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.group import Group
 from labfleet.resources.meta import Key
-from labfleet.resources.session import Session
+from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.simulation import Simulation
 from labfleet.resources.webhook import Webhook
 from labfleet.resources.worker import Worker
@@ -84,7 +84,7 @@ class Upkeep:
         await self._store.drop_old_kept_labs(before, limit=stores.PAGE_LIMIT)
         page = await self._store.kept_labs(after=self._looked_at)
         cache = self.context.cache
-        gone = [each.uid for each in page if cache.of_uid(Session, each.uid) is None]
+        gone = [each.uid for each in page if not _asks_for(cache.of_uid(Session, each.uid))]
         awaited = {
             each.status.continues.uid
             for each in (cache.by(indices.SESSIONS_OPEN, True) if gone else ())
@@ -161,6 +161,14 @@ class Upkeep:
             cause=self.context.cause(ACTOR, "retention is over"),
             fence=self.context.fence(),
         )
+
+
+def _asks_for(session: Session | None) -> bool:
+    """Tell whether a session's record says that its lab is kept, or may still come to say so."""
+    if session is None:
+        return False
+    kept = session.status.kept
+    return session.status.phase not in TERMINAL or (kept is not None and kept.at is not None)
 
 
 def _key(obj: Session | Simulation | Worker | Group) -> Key:

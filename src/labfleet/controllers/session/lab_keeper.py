@@ -7,27 +7,33 @@ alone, and messages say nothing of CML's words about it.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import msgspec
 
 from labfleet.controllers.context import Context
+from labfleet.controllers.session.observer import SessionObserver
 from labfleet.decisions.lifecycle.session import keeping
 from labfleet.engine.aside import Aside
+from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.resources import kept_lab, refs
 from labfleet.resources.kept_work import MIB, Keeping, KeptWork
-from labfleet.resources.session import Session
+from labfleet.resources.meta import Key
+from labfleet.resources.session import Session, SessionStatus
 from labfleet.resources.session_conditions import SessionReason
 
 AT_ONCE = 4
 """Nodes of one lab that are read at the same time."""
+EACH = 2
+"""How often a node is asked whose answer is lost, or is trouble that may pass."""
 DOWNLOAD_SHARE = 0.25
 """Share of the time that is left for the download, however slow the nodes are."""
-SHORTEST = 1.0
+SHORTEST, POLL = 1.0, 2.0
+ACTOR = "lab-keeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,46 @@ class NotKept:
 
 @dataclass(frozen=True, slots=True)
 class LabKeeper:
-    """Keeps labs of sessions. A lab that is kept already stays as it is."""
+    """Keeps labs of sessions that end. A lab that is kept already stays as it is."""
 
     context: Context
     store: stores.KeptStore
     aside: Aside
+    _look: SessionObserver = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_look", SessionObserver(self.context))
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Make one attempt for the session of this key, if it waits for that."""
+        session = self.context.cache.get(Session, key.name, key.namespace)
+        if session is None or not keeping.awaited(session):
+            return Done()
+        sight = await self._look.at(session)
+        if sight.host is None or sight.seen.lab is None:
+            return Again(POLL)  # the session's own controller says when it has waited enough
+        session = await self._record(session, keeping.begun(session.status), "its lab is kept")
+        work = session.status.kept
+        found = await self.keep(session, sight.host)
+        now = self.context.clock.now()
+        if isinstance(found, NotKept):
+            final = found.final or work is None or work.tries >= keeping.TRIES
+            told = f"its lab was not kept: {found.message}"
+            await self._record(
+                session,
+                keeping.not_kept(session.status, found.reason, found.message, now, final=final),
+                told,
+            )
+            return Done() if final else Again(1.0)
+        await self._record(session, keeping.kept(session.status, found, now), "its lab was kept")
+        return Done()
+
+    async def _record(self, session: Session, status: SessionStatus, reason: str) -> Session:
+        """Write a status; Conflict when somebody has changed the session, which is looked at anew."""
+        stored = self.context.cache.at(session.key)
+        if not isinstance(stored, Session) or stored.revision != session.revision:
+            raise errors.Conflict(f"{session.key} changed while its lab was kept")
+        return await self.context.record(stored, status=status, actor=ACTOR, reason=reason)
 
     async def keep(self, session: Session, host: LabHost) -> KeptWork | NotKept:
         """Return what was kept, or why nothing was; raises nothing that CML or the store raise."""
@@ -119,12 +160,17 @@ class LabKeeper:
         turns, done = asyncio.Semaphore(AT_ONCE), set[str]()
 
         async def one(node: NodeState) -> None:
+            # What fails for good is told by the node's label: why stands in CML's own log.
             async with turns:
-                try:
-                    await host.extract(lab_id, node.id)
-                except errors.LabfleetError:
-                    return  # its label is told: why stands in CML's own log
-                done.add(node.id)
+                for _ in range(EACH):
+                    try:
+                        await host.extract(lab_id, node.id)
+                    except errors.Permanent:
+                        return
+                    except errors.LabfleetError:
+                        continue
+                    done.add(node.id)
+                    return
 
         try:
             async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:

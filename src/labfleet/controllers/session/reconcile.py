@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.session import act, circumstances, observer
-from labfleet.controllers.session.lab_keeper import LabKeeper, NotKept
 from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.usage_report import UsageReporter
 from labfleet.decisions import lab_use
-from labfleet.decisions.lifecycle.session import budget, keeping, promise
+from labfleet.decisions.lifecycle.session import budget, promise
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.controller import Again, Done
@@ -45,7 +44,6 @@ class SessionController:
         self._look = observer.SessionObserver(context)
         self._actions = act.Actions(context, services.kept, services.aside)
         self._observer = UsageReporter(context)
-        self._keeper = LabKeeper(context, services.kept, services.aside)
         self._services = services
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -75,8 +73,6 @@ class SessionController:
             return Again(step.again) if session_phases.is_live(session) else Done()
         if step.action == "observe":
             return await self._observe(session, step, sight.host)
-        if step.action == "keep":
-            return await self._keep(session, step, sight.host)
         return await self._act(session, step, sight.host)
 
     async def _measured(
@@ -213,20 +209,6 @@ class SessionController:
             fresh, status=status, actor=ACTOR, reason=told or "resources observed"
         )
         return Again(0.0)
-
-    async def _keep(self, session: Session, step: lifecycle.Step, host: LabHost) -> Done | Again:
-        """Keep what was configured in the lab; the attempt is recorded before it begins."""
-        session = await self._record(session, step)
-        found, now = await self._keeper.keep(session, host), self.context.clock.now()
-        if not isinstance(found, NotKept):
-            status, told = keeping.kept(session.status, found, now), "its lab was kept"
-        else:
-            told = f"its lab was not kept: {found.message}"
-            status = keeping.not_kept(
-                session.status, found.reason, found.message, now, final=found.final
-            )
-        await self._save(session, status, told)
-        return Again(1.0 if isinstance(found, NotKept) and not found.final else 0.0)
 
     async def _record(
         self, session: Session, step: lifecycle.Step, effect: Effect | None = None

@@ -16,7 +16,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
 from labfleet.resources import refs
 from labfleet.resources.definition import Definition
-from labfleet.resources.kept_work import KeptWork
+from labfleet.resources.kept_work import Keep, KeptWork
 from labfleet.resources.meta import Ref
 from labfleet.resources.session import Session, SessionLink
 from labfleet.resources.session_conditions import SessionCondition
@@ -37,8 +37,10 @@ def demand_reader(services: ServiceContext, who: Principal, session: Session) ->
         raise errors.Denied(message, reason="KeptForOthers")
     work = session.status.kept
     definition = services.cache.find(refs.definition_of(session))
-    allowed = keeping.policy(session, definition)
-    if work is None or keeping.narrower(work.readers, allowed) != "owner":
+    readers: Keep = "none" if work is None else work.readers
+    # Of a definition that is gone, what it said then holds.
+    readers = keeping.narrower(readers, keeping.policy(session, definition, gone=readers))
+    if readers != "owner":
         message = f"what is kept of session {session.name!r} is for operators alone: ask one"
         raise errors.Denied(message, reason="KeptForOperators")
 

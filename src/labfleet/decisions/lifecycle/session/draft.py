@@ -34,7 +34,7 @@ from labfleet.resources.session_conditions import (
 AnyReason = PhaseReason | StoredReason
 
 S = SessionPhase
-Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe", "keep"]
+Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
 
 ON_DEMAND_PATIENCE = timedelta(hours=24)
 # How many workers one session may lose before it is failed.

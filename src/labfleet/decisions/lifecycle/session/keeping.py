@@ -1,9 +1,10 @@
 """When what was configured in a lab is kept before its teardown, how long that may take, what was kept.
 
-Pure. Best effort: it never holds a teardown up beyond its time, however often a server that keeps
-is ended. Each try is recorded before it begins, so one that was interrupted counts. Reading a
-configuration out of a node and keeping a lab are safe to repeat and, when they come late, change
-nothing that is relied on; so they need no effect of their own.
+Pure. Best effort: an ending session waits until its lab was kept, or its time for that is over. A
+controller of its own keeps, so that many labs that end together hold up no other session. Each
+attempt is recorded before it begins, so one that was interrupted counts. Reading a configuration
+out of a node and keeping a lab are safe to repeat and, when they come late, change nothing that is
+relied on; so they need no effect of their own.
 """
 
 from __future__ import annotations
@@ -14,25 +15,26 @@ from typing import Literal
 import msgspec
 
 from labfleet.decisions.lifecycle.session.draft import Draft, Step
-from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition
 from labfleet.resources.kept_work import Keep, KeptWork
-from labfleet.resources.session import Session, SessionStatus
+from labfleet.resources.session import Session, SessionPhase, SessionStatus
 from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
 TRIES = 3
+LATE = timedelta(seconds=5)
+"""By how much the wait is longer than an attempt may be, so that its answer is not missed."""
 SHOWN = 3
 """How many nodes a message names."""
 _READERS: tuple[Keep, ...] = ("none", "operators", "owner")
 _KEPT = SessionCondition.WORK_KEPT
 
 
-def policy(session: Session, definition: Definition | None) -> Keep:
-    """Return who may have what a session's definition has kept; "none" when that is gone."""
+def policy(session: Session, definition: Definition | None, *, gone: Keep = "none") -> Keep:
+    """Return who may have what a session's definition has kept; `gone` when that is not there."""
     pin = session.status.definition
     if definition is None or (pin is not None and pin.uid != definition.metadata.uid):
-        return "none"
+        return gone
     return definition.spec.keep
 
 
@@ -47,7 +49,7 @@ def limit(definition: Definition, seconds: float) -> timedelta:
 
 
 def step(draft: Draft, *, blind: bool) -> Step | None:
-    """Return the step that keeps a lab before its teardown; None when there is nothing more to do.
+    """Return the wait of an ending session for its lab to be kept; None when it need not wait more.
 
     `blind` means that its server or lab is gone.
     """
@@ -57,29 +59,40 @@ def step(draft: Draft, *, blind: bool) -> Step | None:
     settled = fact is not None and fact.status != "Unknown"
     if definition is None or readers == "none" or not seen.keep_seconds or settled:
         return None
-    known = draft.status.kept or KeptWork(readers=readers)
+    work = draft.status.kept or KeptWork(readers=readers)
+    draft.set(kept=work)
     if blind:
-        draft.set(kept=known)
         told = seen.trouble or seen.host_detail or "its lab is not on its server any more"
         draft.fact(_KEPT, "False", SessionReason.NOT_SEEN, told)
         return None
     span = limit(definition, seen.keep_seconds)
-    if draft.age >= span or known.tries >= TRIES:
-        draft.set(kept=known)
-        last = seen.trouble or ("" if fact is None else fact.message)
-        draft.fact(_KEPT, "False", SessionReason.NO_TIME, _too_late(span, known.tries, last))
+    if draft.age >= span + LATE:
+        told = seen.trouble or ("" if fact is None else fact.message)
+        draft.fact(_KEPT, "False", SessionReason.NO_TIME, _too_late(span, told))
         return None
-    if not seen.looked:
-        draft.fact(_KEPT, "Unknown", SessionReason.NOT_SEEN, seen.trouble)
-        return draft.stay()
-    draft.set(kept=msgspec.structs.replace(known, tries=known.tries + 1))
-    draft.fact(_KEPT, "Unknown", SessionReason.BEING_KEPT, "" if fact is None else fact.message)
-    return draft.stay(do="keep")
+    if fact is None:
+        draft.fact(_KEPT, "Unknown", SessionReason.BEING_KEPT)
+    return draft.stay()
 
 
-def _too_late(span: timedelta, tries: int, trouble: str) -> str:
-    tried = f" in {count(tries, 'attempt')}" if tries else ""
-    return f"not within {span.total_seconds():g} s{tried}" + (f": {trouble}" if trouble else "")
+def awaited(session: Session | None) -> bool:
+    """Tell whether an ending session waits for its lab to be kept."""
+    if session is None or session.status.phase is not SessionPhase.COLLECTING:
+        return False
+    fact = conditions.find(session.status.conditions, _KEPT)
+    return fact is not None and fact.status == "Unknown" and session.status.kept is not None
+
+
+def _too_late(span: timedelta, trouble: str) -> str:
+    return f"not within {span.total_seconds():g} s" + (f": {trouble}" if trouble else "")
+
+
+def begun(status: SessionStatus) -> SessionStatus:
+    """Return the status with one more attempt counted, to be recorded before it begins."""
+    work = status.kept
+    if work is None:
+        raise AssertionError("nothing was to be kept")
+    return msgspec.structs.replace(status, kept=msgspec.structs.replace(work, tries=work.tries + 1))
 
 
 def kept(status: SessionStatus, work: KeptWork, now: datetime) -> SessionStatus:
