@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_sessions import SESSIONS
+from surface_of_kept import KEPT
 from surface_of_slots import SLOTS
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
@@ -442,6 +443,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | KEPT
     | SLOTS
     | {
         f"/components/schemas/{place}": _PROVIDER
