@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from surface_of_sessions import SESSIONS
 from surface_of_kept import KEPT
+from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"

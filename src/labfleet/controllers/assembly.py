@@ -415,7 +415,7 @@ def _phase(obj: Resource | None) -> str | None:
 
 def _keeps(obj: Resource | None) -> bool:
     """Tell whether it is a session that waits for its lab to be kept."""
-    return isinstance(obj, Session) and keeping.awaited(obj)
+    return isinstance(obj, Session) and keeping.is_waiting(obj)
 
 
 def _fit(obj: Resource | None) -> bool:

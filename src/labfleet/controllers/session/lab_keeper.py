@@ -60,7 +60,7 @@ class LabKeeper:
     async def reconcile(self, key: Key) -> Done | Again:
         """Make one attempt for the session of this key, if it waits for that."""
         session = self.context.cache.get(Session, key.name, key.namespace)
-        if session is None or not keeping.awaited(session):
+        if session is None or not keeping.is_waiting(session):
             return Done()
         sight = await self._look.at(session)
         if sight.host is None or sight.seen.lab is None:

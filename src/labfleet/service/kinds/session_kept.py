@@ -37,7 +37,9 @@ def demand_reader(services: ServiceContext, who: Principal, session: Session) ->
         raise errors.Denied(message, reason="KeptForOthers")
     work = session.status.kept
     definition = services.cache.find(refs.definition_of(session))
-    readers: Keep = "none" if work is None else work.readers
+    if work is None:
+        return  # there is nothing to refuse, and whoever sees the session may know that
+    readers: Keep = work.readers
     # Of a definition that is gone, what it said then holds.
     readers = keeping.narrower(readers, keeping.policy(session, definition, gone=readers))
     if readers != "owner":

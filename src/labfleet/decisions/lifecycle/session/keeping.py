@@ -75,7 +75,7 @@ def step(draft: Draft, *, blind: bool) -> Step | None:
     return draft.stay()
 
 
-def awaited(session: Session | None) -> bool:
+def is_waiting(session: Session | None) -> bool:
     """Tell whether an ending session waits for its lab to be kept."""
     if session is None or session.status.phase is not SessionPhase.COLLECTING:
         return False
