@@ -205,7 +205,7 @@ def _reached(obj: Session) -> list[tuple[str, Cell]]:
 
 
 def _kept(caller: Caller, obj: Session, now: datetime) -> Iterator[tuple[str, Cell]]:
-    """Yield what is kept of the lab, with a link for who may have it; nothing where none is."""
+    """Yield the link to what is kept of the lab, to who may have it; nothing where none is."""
     work = obj.status.kept
     if work is None or work.at is None or work.until is None or now >= work.until:
         return
@@ -213,7 +213,6 @@ def _kept(caller: Caller, obj: Session, now: datetime) -> Iterator[tuple[str, Ce
     if mine or caller.principal.role in session_kept.ALL:
         where = f"/api/v1/sessions/{quote(obj.name)}/kept-lab?namespace={quote(obj.namespace)}"
         yield "Kept lab", Cell("link", "its YAML, with passwords if it has some", href=where)
-    yield "Kept until", values.instant(work.until, now)
 
 
 def _link(url: str) -> Cell:
@@ -228,6 +227,8 @@ def _absent(path: str) -> Cell:
     if path == "status.start":
         # A start is decided here, not observed; a session that never ran has none.
         return Cell("absent", "not set")
+    if path == "status.kept.until":
+        return Cell("absent", "nothing is kept")
     return Cell("unknown", "unknown", why="not seen yet")
 
 
