@@ -77,6 +77,16 @@ def test_it_does_not_wait_where_nothing_is_to_be_kept(seen: dict[str, Any]) -> N
     assert (step.action, step.status.kept, fact(step.status)) == ("observe", None, None)
 
 
+@pytest.mark.parametrize("seen", [{"definition": None}, {"keep_seconds": 0.0}])
+def test_a_wait_ends_when_nobody_asks_for_it_any_more(seen: dict[str, Any]) -> None:
+    """It is said, and the end goes on at once: a definition that is deleted leaves nothing open."""
+    session, sight = ending()
+    waiting = msgspec.structs.replace(session, status=after(1, session, sight).status)
+    step = after(2, waiting, msgspec.structs.replace(sight, **seen))
+    assert (fact(step.status).status, fact(step.status).reason) == ("False", "NotKept")
+    assert step.action == "observe"
+
+
 @pytest.mark.parametrize(("minutes", "longest"), [(1, 30), (2, 60), (10, 60)])
 def test_its_wait_is_half_of_the_promised_teardown_at_most(minutes: int, longest: int) -> None:
     """Whatever is seen: the next slot starts on time."""

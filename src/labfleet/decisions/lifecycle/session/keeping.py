@@ -56,8 +56,12 @@ def step(draft: Draft, *, blind: bool) -> Step | None:
     definition, seen = draft.seen.definition, draft.seen
     readers = policy(draft.session, definition)
     fact = conditions.find(draft.status.conditions, _KEPT)
-    settled = fact is not None and fact.status != "Unknown"
-    if definition is None or readers == "none" or not seen.keep_seconds or settled:
+    if fact is not None and fact.status != "Unknown":
+        return None
+    if definition is None or readers == "none" or not seen.keep_seconds:
+        if fact is not None:
+            told = "its definition, or the setting keeping.enabled, asks for it no more"
+            draft.fact(_KEPT, "False", SessionReason.NOT_KEPT, told)
         return None
     work = draft.status.kept or KeptWork(readers=readers)
     draft.set(kept=work)
