@@ -13,6 +13,7 @@ from virtual_time import play
 from world import ADMIN, World, world
 
 from cml_simulator.core import outside
+from labfleet.controllers.session.lab_keeper import LabKeeper
 from labfleet.kernel import errors
 from labfleet.resources import conditions, kept_lab
 from labfleet.resources.kinds import KINDS
@@ -244,5 +245,30 @@ def test_a_deleted_record_takes_its_kept_lab_along_unless_a_session_waits_for_it
             await verbs.cancel(w.services, ADMIN, "s2", "default")
             await w.let_pass(2000)
             assert await w.store.kept_labs() == ()
+
+    play(story)
+
+
+def test_a_large_lab_waits_for_its_turn_instead_of_being_lost() -> None:
+    """Many large labs end together: what is busy is asked again, other trouble is raised."""
+
+    class Crowded:
+        """Busy three times, then free."""
+
+        asked = 0
+
+        async def run(self, size: int, work: Any) -> Any:
+            self.asked += 1
+            if self.asked <= 3:
+                raise errors.Temporary("others are read", reason="Busy")
+            return work()
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            crowded = Crowded()
+            keeper = LabKeeper(w.process.contexts["lab-controller"], w.store, crowded)
+            assert await keeper._aside(9, lambda: b"lab") == b"lab"
+            assert crowded.asked == 4
 
     play(story)

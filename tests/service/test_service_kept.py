@@ -176,7 +176,7 @@ async def test_an_event_says_that_it_was_kept_and_nothing_of_it(world: World) ->
     await world.definition()
     old = await world.session("s0", owner="ann")
     now = world.clock.now()
-    work = KeptWork(readers="owner", at=now, until=now + WEEK, missing=("r1",))
+    work = KeptWork(readers="owner", at=now, until=now + WEEK, unread=1, missing=("r1",))
     conditions = session_kept.keeping.kept(old.status, work, now).conditions
     new = await world.status(old, kept=work, conditions=conditions)
     (event, notice) = [each for each in event_types.changes(old, new) if "kept" in each.type]

@@ -48,7 +48,8 @@ class KeptWork(Record, frozen=True, kw_only=True):
     until: Until when it is kept.
     size: Bytes of the lab's YAML.
     nodes: Nodes whose configuration was read out anew; null when an earlier try was interrupted.
-    missing: Labels of nodes whose configuration could not be read out, so an earlier one stands.
+    unread: Number of nodes whose configuration could not be read out, so an earlier one stands.
+    missing: Labels of the first 50 of them.
     """
 
     readers: Literal["operators", "owner"]
@@ -57,4 +58,5 @@ class KeptWork(Record, frozen=True, kw_only=True):
     until: datetime | None = None
     size: int = 0
     nodes: int | None = None
+    unread: int = 0
     missing: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ alone, and messages say nothing of CML's words about it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -20,7 +21,7 @@ from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
-from labfleet.resources import kept_lab, refs
+from labfleet.resources import kept_lab, refs, topology
 from labfleet.resources.kept_work import MIB, Keeping, KeptWork
 from labfleet.resources.meta import Key
 from labfleet.resources.session import Session, SessionStatus
@@ -32,7 +33,9 @@ EACH = 2
 """How often a node is asked whose answer is lost, or is trouble that may pass."""
 DOWNLOAD_SHARE = 0.25
 """Share of the time that is left for the download, however slow the nodes are."""
-SHORTEST, POLL = 1.0, 2.0
+SHORTEST, POLL, BUSY = 1.0, 2.0, 0.5
+NAMED = 50
+"""Nodes that a record names; a lab may have thousands."""
 ACTOR = "lab-keeper"
 
 
@@ -135,7 +138,7 @@ class LabKeeper:
             told = f"it has {len(text)} bytes, more than {settings.lab_mib} MiB"
             raise errors.Invalid(told, reason="KeptLabTooLarge")
         marker = lab.marker
-        plain = await self.aside.run(len(text), lambda: kept_lab.ready(text, marker))
+        plain = await self._aside(len(text), lambda: kept_lab.ready(text, marker))
         now = self.context.clock.now()
         row = await self.store.keep_lab(
             stores.NewKeptLab(
@@ -149,6 +152,16 @@ class LabKeeper:
         )
         work = msgspec.structs.replace(work, size=len(plain))
         return _kept(work, row, read, missing)
+
+    async def _aside(self, size: int, work: Callable[[], bytes]) -> bytes:
+        """Do large work when it is its turn: of many labs that end together none is lost for that."""
+        while True:
+            try:
+                return await self.aside.run(size, work)
+            except errors.Temporary as problem:
+                if problem.reason != "Busy":
+                    raise
+                await asyncio.sleep(BUSY)  # bounded by the time of the whole attempt
 
     async def _extract(
         self, host: LabHost, lab_id: str, seconds: float
@@ -179,7 +192,9 @@ class LabKeeper:
                         group.create_task(one(node))
         except TimeoutError:
             pass  # what was read by now is in the lab
-        missing = tuple(sorted(each.label for each in nodes if each.id not in done))
+        missing = tuple(
+            sorted(topology.one_line(each.label) for each in nodes if each.id not in done)
+        )
         return len(done), missing
 
 
@@ -187,7 +202,12 @@ def _kept(
     work: KeptWork, row: stores.KeptLab, nodes: int | None, missing: tuple[str, ...]
 ) -> KeptWork:
     return msgspec.structs.replace(
-        work, at=row.kept_at, until=row.until, nodes=nodes, missing=missing
+        work,
+        at=row.kept_at,
+        until=row.until,
+        nodes=nodes,
+        unread=len(missing),
+        missing=missing[:NAMED],
     )
 
 

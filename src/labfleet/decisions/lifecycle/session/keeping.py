@@ -102,9 +102,9 @@ def begun(status: SessionStatus) -> SessionStatus:
 def kept(status: SessionStatus, work: KeptWork, now: datetime) -> SessionStatus:
     """Return the status of a session whose lab was kept."""
     reason, told = SessionReason.LAB_KEPT, ""
-    if work.missing:
+    if work.unread:
         named = ", ".join(work.missing[:SHOWN])
-        more = f" and {len(work.missing) - SHOWN} more" if len(work.missing) > SHOWN else ""
+        more = f" and {work.unread - SHOWN} more" if work.unread > SHOWN else ""
         reason, told = SessionReason.KEPT_IN_PART, f"nothing was read out of {named}{more}"
     facts = conditions.put(status.conditions, _KEPT, "True", reason, told, now=now)
     return msgspec.structs.replace(status, conditions=facts, kept=work)
