@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from virtual_time import play
 from world import ADMIN, World, world
 
@@ -223,7 +224,10 @@ def test_figures_that_cannot_be_are_not_believed() -> None:
     play(story)
 
 
-def test_figures_are_checked_by_what_the_nodes_had_while_they_are_not_seen() -> None:
+@pytest.mark.parametrize("load", [{"cpu_milli": 1e9}, {"cpu_milli": 100.0}, {}])
+def test_figures_are_checked_by_what_the_nodes_had_while_they_are_not_seen(
+    load: dict[str, float],
+) -> None:
     """With its API server silent too, what cannot be is not kept as what a run has used."""
 
     async def story() -> None:
@@ -231,8 +235,7 @@ def test_figures_are_checked_by_what_the_nodes_had_while_they_are_not_seen() -> 
             seen = await begun(w)
             run = await ask(w, 5)
             seen.blind = True
-            seen.load = {"cpu_milli": 1e9, "memory_mib": 1000.0}
-            seen.now = {run.name: {"cpu_milli": 1e9}}
+            seen.load, seen.now = load, {run.name: {"cpu_milli": 1e9}}
             await w.let_pass(150)
             assert of(w, run).status.used == {}
             assert safe(w).startswith("True")

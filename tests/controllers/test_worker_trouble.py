@@ -11,7 +11,7 @@ import pytest
 from scripted_ec2 import MACHINE_CPUS
 from virtual_time import play
 from worker_cases import ended, up
-from world import MACHINE, world
+from world import MACHINE, World, world
 
 from labfleet.kernel import errors
 from labfleet.resources import conditions
@@ -161,6 +161,49 @@ def test_a_launched_machine_may_be_invisible_for_a_while() -> None:
             await up(w)
             assert "FAILED" not in w.phases["w1"]
             assert len(w.compute.machines) == 1
+
+    play(story)
+
+
+async def missed_by_two(w: World, shown_after: float) -> float:
+    """A process whose clock runs 40 s slow misses a machine and is killed; return when the next begins."""
+    w.compute.show_after(shown_after)
+    w.clock.skew = -40.0
+    first = await w.start()
+    await w.worker()
+    await w.until(lambda: w.told("w1", "absent_since=datetime")() and bool(w.compute.machines))
+    first.kill()
+    w.clock.skew = 0.0
+    await w.start()
+    return w.clock.monotonic()
+
+
+def test_a_next_leader_misses_a_machine_for_a_minute_itself() -> None:
+    """A slow clock's note of since when is nobody's minute: a machine that shows itself late comes up."""
+
+    async def story() -> None:
+        async with world() as w:
+            begun = await missed_by_two(w, shown_after=55.0)
+            [machine] = w.compute.machines.values()
+            assert begun - machine.launched < 20
+            await w.until(lambda: w.clock.monotonic() > machine.visible)
+            assert w.phase("w1") == "PROVISIONING_EC2"
+            await w.until(w.in_phase("w1", "READY"))
+            assert "FAILED" not in w.phases["w1"]
+            assert len(w.compute.machines) == 1
+            w.check()
+
+    play(story)
+
+
+def test_what_a_next_leader_has_missed_for_a_minute_is_gone() -> None:
+    """It waits a minute of its own, and then no longer."""
+
+    async def story() -> None:
+        async with world() as w:
+            begun = await missed_by_two(w, shown_after=1e9)
+            await w.until(w.in_phase("w1", "FAILED"), hours=0.1)
+            assert 60 <= w.clock.monotonic() - begun <= 120
 
     play(story)
 

@@ -76,7 +76,8 @@ def surely_gone(seen: workers.WorkerObservation, status: WorkerStatus, now: date
     if seen.machine is not None:
         return seen.machine.state == "gone"
     since = status.machine.absent_since
-    return seen.absent and since is not None and now - since >= workers.ABSENCE_PATIENCE
+    counted = seen.absent_for is not None and seen.absent_for >= 60
+    return seen.absent and counted and since is not None and now - since >= workers.ABSENCE_PATIENCE
 
 
 @dataclass

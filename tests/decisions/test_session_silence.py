@@ -66,6 +66,28 @@ def test_what_may_be_on_a_silent_server_keeps_its_place(
     assert not (held and step.release)
 
 
+@given(sessions(), sights(), st.sampled_from(range(lifecycle.PLACEMENTS + 2)))
+def test_what_may_be_on_a_silent_server_is_not_given_up(
+    before: Session, seen: SessionObservation, placed: int
+) -> None:
+    """Silence moves a session or lets it wait, it never fails one, however often it was placed."""
+    facts = conditions.put((), "HostReachable", "Unknown", "NotSeen", now=START)
+    status = msgspec.structs.replace(
+        before.status,
+        phase=S.INSTANTIATING,
+        lab=before.status.lab or MADE,
+        placements=placed,
+        conditions=facts,
+        reason="",
+    )
+    before = msgspec.structs.replace(before, status=status)
+    blind = msgspec.structs.replace(
+        seen, looked=False, lab=None, trouble=SILENT, host_lost=False, host_dead=False, refused=None
+    )
+    after = lifecycle.decide(before, blind, START + timedelta(hours=6)).status
+    assert (after.reason, after.outcome) != ("WorkerSilent", S.FAILED)
+
+
 @given(sessions(), sights())
 def test_what_was_never_imported_ends_without_its_server(
     before: Session, seen: SessionObservation
@@ -142,16 +164,21 @@ def test_a_wait_for_an_answer_ends_at_the_boot_limit(lab: LabStatus | None) -> N
         assert (late.status.phase, late.status.outcome) == (S.STOPPING, S.PENDING)
 
 
-def test_a_definition_that_forbids_the_move_lets_it_wait_until_its_deadline() -> None:
-    """What is imported there stays, and expires when it is too late to start."""
+@pytest.mark.parametrize(("may", "placed"), [(False, 1), (True, lifecycle.PLACEMENTS)])
+def test_what_may_not_move_waits_until_its_deadline(may: bool, placed: int) -> None:
+    """By its definition, or as it moved too often: what is imported stays, and expires when too late."""
     end = START + timedelta(hours=5)
     at = session(
-        S.INSTANTIATING, worker="w1", lab=BOOTING, spec={"slot": Slot(start=START, end=end)}
+        S.INSTANTIATING,
+        worker="w1",
+        lab=BOOTING,
+        placements=placed,
+        spec={"slot": Slot(start=START, end=end)},
     )
-    at = on(at, sight(answers=False, may=False), START)
+    at = on(at, sight(answers=False, may=may), START)
     grace = timedelta(seconds=BOOT.budget.grace)
-    waits = on(at, sight(answers=False, may=False), START + grace - timedelta(seconds=1))
+    waits = on(at, sight(answers=False, may=may), START + grace - timedelta(seconds=1))
     assert waits.status.phase is S.INSTANTIATING
-    over = on(at, sight(answers=False, may=False), START + grace)
+    over = on(at, sight(answers=False, may=may), START + grace)
     assert (over.status.outcome, over.status.reason) == (S.EXPIRED, "NeverStarted")
     assert SILENT in over.status.message

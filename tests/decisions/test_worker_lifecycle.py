@@ -130,6 +130,9 @@ def workers(draw: st.DrawFn) -> Worker:
     return msgspec.structs.replace(made, metadata=meta)
 
 
+missed = st.sampled_from([None, 59.9, 60.0])
+
+
 @st.composite
 def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     """Any observation."""
@@ -137,6 +140,7 @@ def sights(draw: st.DrawFn) -> lifecycle.WorkerObservation:
     return lifecycle.WorkerObservation(
         machine=draw(maybe_machine),
         absent=absent,
+        absent_for=draw(missed) if absent else None,
         stage=stage,
         login_refused=login,
         licence=draw(maybe_licence),

@@ -51,6 +51,7 @@ SEEN = st.builds(
     workers.WorkerObservation,
     machine=MACHINES,
     absent=st.booleans(),
+    absent_for=st.sampled_from([None, 59.9, 60.0]),
     stage=st.sampled_from([None, "ready", "not_ready", "unreachable"]),
     licence=LICENCES,
     call=st.none() | CALLS,
@@ -204,7 +205,8 @@ def test_an_id_that_was_never_seen_is_told_as_such() -> None:
     machine = MachineStatus(id="i-0bad", absent_since=early)
     status = WorkerStatus(phase=P.PROVISIONING_EC2, phase_since=early, machine=machine)
     subject = worker(status, origin=origin)
-    step = workers.decide(subject, workers.WorkerObservation(absent=True), START)
+    seen = workers.WorkerObservation(absent=True, absent_for=60.0)
+    step = workers.decide(subject, seen, START)
     assert step.status.phase is P.TERMINATED
     assert "the provider knows no instance i-0bad" in step.status.message
     assert conditions.find(step.status.conditions, "ExternalChange") is None

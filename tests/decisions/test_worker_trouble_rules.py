@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from lifecycle_worlds import START, machine, worker
 from worker_starts import born, brought_to
 
+from labfleet.decisions import garbage
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.machine import MachineStatus
+from labfleet.resources.machine import MachineState, MachineStatus
 from labfleet.resources.worker import (
     Drain,
     Health,
@@ -50,7 +51,7 @@ def test_a_machine_ended_from_outside_fails_the_worker(phase: WorkerPhase) -> No
 def test_an_unlisted_machine_is_given_time() -> None:
     """NotFound is believed only after a minute (EC2 is eventually consistent)."""
     cloud = brought_to(P.TERMINATING_EC2)
-    seen = lifecycle.WorkerObservation(absent=True)
+    seen = lifecycle.WorkerObservation(absent=True, absent_for=3600.0)
     step = lifecycle.decide(cloud.worker, seen, START)
     assert step.status.phase is P.TERMINATING_EC2
     later = msgspec.structs.replace(cloud.worker, status=step.status)
@@ -60,16 +61,36 @@ def test_an_unlisted_machine_is_given_time() -> None:
     assert after.status.phase is P.TERMINATED
 
 
-@pytest.mark.parametrize(("counted", "ends"), [(15.0, False), (59.9, False), (60.0, True)])
-def test_a_clock_that_is_set_forwards_makes_no_minute(counted: float, ends: bool) -> None:
-    """A long seed ended a worker that EC2 did not show yet, 15 s after its launch, by a jump of 41 s."""
+@pytest.mark.parametrize(
+    ("counted", "ends"), [(None, False), (0.0, False), (15.0, False), (59.9, False), (60.0, True)]
+)
+def test_no_other_process_counts_a_minute(counted: float | None, ends: bool) -> None:
+    """A machine that EC2 did not show was gone 15 s after its launch: a leader whose clock ran slow wrote since when."""
     cloud = brought_to(P.TERMINATING_EC2)
     seen = lifecycle.WorkerObservation(absent=True, absent_for=0.0)
     step = lifecycle.decide(cloud.worker, seen, START)
     later = msgspec.structs.replace(cloud.worker, status=step.status)
     again = lifecycle.WorkerObservation(absent=True, absent_for=counted)
-    after = lifecycle.decide(later, again, START + timedelta(seconds=75))
+    after = lifecycle.decide(later, again, START + timedelta(hours=2))
     assert (after.status.phase is P.TERMINATED) is ends
+
+
+@pytest.mark.parametrize(
+    ("shown", "counted", "told"),
+    [("stopped", 59.9, False), ("stopped", 60.0, True), ("gone", 60.0, False)],
+)
+def test_a_failed_worker_says_that_its_machine_vanished(
+    shown: MachineState, counted: float, told: bool
+) -> None:
+    """Once this process has missed it for a minute; what EC2 itself said to be gone is told already."""
+    since = START - timedelta(hours=2)
+    lost = MachineStatus(id="i-1", state=shown, absent_since=since)
+    status = WorkerStatus(phase=P.FAILED, machine=lost, observed_generation=1)
+    seen = lifecycle.WorkerObservation(absent=True, absent_for=counted)
+    after = lifecycle.decide(worker(status), seen, START).status
+    fact = conditions.find(after.conditions, WorkerCondition.EXTERNAL_CHANGE)
+    assert (fact is not None and fact.reason == WorkerReason.TERMINATED) is told
+    assert garbage.vanished(worker(after)) is (told or shown == "gone")
 
 
 def test_errors_are_not_absence() -> None:

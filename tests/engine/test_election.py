@@ -257,6 +257,37 @@ async def test_a_killed_leader_is_followed_within_the_lease_and_a_look() -> None
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("left_by", "lease"), [("dead", 15), ("two", 0), ("", 0)])
+@pytest.mark.parametrize("refused", [0, 40, 240])
+async def test_a_term_knows_how_long_nobody_led(left_by: str, lease: int, refused: int) -> None:
+    """As long as the lease was free and could not be taken, whoever had left it, and how."""
+    leases = MemoryLeases()
+    row = await leases.acquire("leader", left_by or "one", seen=None)
+    if not left_by:
+        await leases.release(row)
+    two = Candidate(leases, "two")
+    two.store.fail["acquire"] = errors.Temporary("the disk is full")
+    await advance(lease + refused, [two])
+    assert not two.lead.held
+    del two.store.fail["acquire"]
+    await advance(3, [two])
+    assert two.lead.held
+    assert refused - 1 <= two.lead.vacant <= refused + 3
+    await two.stop()
+
+
+@pytest.mark.asyncio
+async def test_where_no_lease_was_nobody_had_to_lead() -> None:
+    """The first leader of all follows nobody, and one that goes on under its lease neither."""
+    one = Candidate(MemoryLeases(), "one")
+    await one.lead.wait_held()
+    assert one.lead.vacant == 0
+    await advance(100, [one])
+    assert one.lead.vacant == 0
+    await one.stop()
+
+
+@pytest.mark.asyncio
 async def test_a_lost_lead_is_told_once_and_an_orderly_end_is_none() -> None:
     """Begin and loss of each term, by time or by another's lease."""
     told = Told()

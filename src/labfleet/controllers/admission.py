@@ -43,7 +43,8 @@ class AdmissionController:
             self.decider.forget()
             self._token = fence.token
             self._counted_at = self.context.clock.monotonic()
-            self._services.watch.begin(self._counted_at)
+            vacant = self.context.leadership.vacant * self.context.clock.rate
+            self._services.watch.begin(self._counted_at, vacant)
             self._services.asked.serve(self._wake, self._leads)
         else:
             await self._count_anew()

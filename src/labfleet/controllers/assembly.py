@@ -33,7 +33,7 @@ from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
 from labfleet.controllers.upkeep import Upkeep
-from labfleet.controllers.webhooks import WebhookController
+from labfleet.controllers.webhooks import TURNS, WebhookController
 from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
@@ -208,7 +208,7 @@ class Assembly:
             return []
         cache = context.cache
         webhooks = WebhookController(context, context.deliveries, self.rng, self.store)
-        hooks = self._controller(context, "webhook", webhooks.reconcile, 8)
+        hooks = self._controller(context, "webhook", webhooks.reconcile, TURNS)
         hooks.resync(RESYNC_SECONDS, lambda: [each.key for each in cache.all(Webhook)])
 
         def changed(old: Resource | None, new: Resource | None) -> None:

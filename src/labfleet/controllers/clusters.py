@@ -20,7 +20,7 @@ import msgspec
 
 from labfleet.controllers.cluster_samples import ClusterSamples, Watched
 from labfleet.controllers.context import Context
-from labfleet.decisions import cluster_seen, run_use, safe_mode
+from labfleet.decisions import cluster_seen, run_pods, run_use, safe_mode
 from labfleet.decisions.admission.targets import targets
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -135,14 +135,15 @@ class ClusterController:
         if isinstance(usage, errors.LabfleetError):
             watch.failed(uid, safe_mode.METRICS, usage.message)
             return _Looked(seen, None, problem)
-        if usage is None or not usage.load:
-            if usage is not None:
-                watch.failed(uid, safe_mode.METRICS, _gap(usage))
-            return _Looked(seen, usage, problem)
+        if usage is None:
+            return _Looked(seen, None, problem)
         wrong = self._contradiction(cluster, seen, usage)
         if wrong:
             watch.failed(uid, safe_mode.METRICS, wrong, contradicting=True)
             return _Looked(seen, None, problem)
+        if not usage.load:
+            watch.failed(uid, safe_mode.METRICS, _gap(usage))
+            return _Looked(seen, usage, problem)
         watch.heard(uid, safe_mode.METRICS, now)
         return _Looked(seen, usage, problem)
 
@@ -173,12 +174,21 @@ class ClusterController:
             has = {"cpu_milli": known.cpu_milli, "memory_mib": known.memory_mib}
             has = {name: each for name, each in has.items() if each}
         runs = self.context.cache.by(indices.SIMULATIONS_HOLDING, cluster.key.path)
-        running = {} if view is None else {n: 1 for n, each in view.runs.items() if each.running}
-        ours = [each for each in runs if each.name in running or each.metadata.uid in running]
+        if view is not None:
+            names = {name for name, each in view.runs.items() if each.running}
+            ours = [each for each in runs if each.name in names or each.metadata.uid in names]
+        else:
+            # Else a lie of nothing counts as heard until the API server is back, and is not yet
+            # old then: runs would be let in by it.
+            ours = [each for each in runs if run_pods.lived(each.status)]
         found = {*usage.runs, *usage.now}
         measured = sum(1 for each in ours if each.metadata.uid in found or each.name in found)
         return safe_mode.contradiction(
-            load=usage.load, has=has, running=len(ours), measured=measured
+            load=usage.load,
+            has=has,
+            running=len(ours),
+            measured=measured,
+            pods=(*usage.now.values(), usage.others),
         )
 
     # --- runs -------------------------------------------------------------------------------

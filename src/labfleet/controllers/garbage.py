@@ -204,8 +204,7 @@ class GarbageController:
     def _outside(self, region: str) -> tuple[str, ...]:
         """Return the machines of recorded workers that the provider confirmed as ended by others."""
         workers = self.context.cache.by(indices.WORKERS_OUTSIDE, region)
-        now = self.context.clock.now()
-        found = {each.status.machine.id or "" for each in workers if garbage.vanished(each, now)}
+        found = {each.status.machine.id or "" for each in workers if garbage.vanished(each)}
         return tuple(sorted(found - {""}))[:OUTSIDE_KEPT]
 
     def _suspects(

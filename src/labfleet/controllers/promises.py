@@ -68,6 +68,7 @@ class Promises:
         self._since: dict[str, int] = {}
         # What got no worker: claims only grow in a cycle, so an equal request gets none either.
         self._refused: dict[tuple[str, PlacementRequest] | None, Decision] = {}
+        self._leaving: list[tuple[PoolClaims, str]] = []
 
     def own(self, session: Session, request: PlacementRequest, fleet: Workers) -> list[Candidate]:
         """Return the worker of the session's place, or those that may serve it; they need no more."""
@@ -220,7 +221,11 @@ class Promises:
     def took(
         self, session: Session, claim: Claim | None, worker: str | None, revision: int = 0
     ) -> None:
-        """Take in what is committed for a session, at a revision where it touches the pool's row."""
+        """Take in what is committed for a session, at a revision where it touches the pool's row.
+
+        Revision 0: a binding that is still to be written. The place that it leaves is nobody else's
+        until then, for theirs may be written and this one not.
+        """
         before, uid = session.status.claim, session.metadata.uid
         for each in (before, claim):
             held = None if each is None else self._seen(session.namespace, each)
@@ -229,8 +234,27 @@ class Promises:
         held = None if claim is None else self._seen(session.namespace, claim)
         if claim is not None and held is not None:
             held.add(Claimed(uid=uid, claim=claim, worker=worker))
+        if claim is not None and before is not None and worker is not None and not revision:
+            self._leave(session, before, claim)
         if claim is not None and claim != before and revision:
             self._since[self._row(session, claim)] = revision
+
+    def _leave(self, session: Session, before: Claim, claim: Claim) -> None:
+        """Keep what a session is about to leave; on its own place it leaves nothing."""
+        held = self._seen(session.namespace, before)
+        if held is None or (before.pool, before.place) == (claim.pool, claim.place):
+            return
+        left = f"{session.metadata.uid} leaves"
+        held.add(Claimed(uid=left, claim=before))
+        self._leaving.append((held, left))
+
+    def written(self) -> None:
+        """Give to others what the bindings have left, now that all of them are written."""
+        for held, left in self._leaving:
+            held.drop(left)
+        if self._leaving:
+            self._refused.clear()
+        self._leaving.clear()
 
     def again(self) -> None:
         """Read anew: another writer has taken from what was read."""
@@ -238,6 +262,7 @@ class Promises:
         self._revision = self._cache.revision
         self._since.clear()
         self._refused.clear()
+        self._leaving.clear()
         self._claims = Claims(self._cache, self._now)
 
     def _seen(self, namespace: str, claim: Claim) -> PoolClaims | None:

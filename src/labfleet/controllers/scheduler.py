@@ -324,6 +324,7 @@ class Scheduler:
         if written.lost:
             await self.context.cache.reached(written.revision)
             board.promises.again()
+        board.promises.written()
         return written.revision
 
     def _tell(self, decision: Decision) -> None:

@@ -37,6 +37,13 @@ PAGE, ROUND = 200, 50
 """Events read and deliveries made in one round, so that one webhook never blocks the others."""
 ROUND_SECONDS = 15.0
 """No delivery begins in an older round, so that a slow receiver does not block the others."""
+TURNS = 8
+"""Webhooks whose rounds are made at once."""
+PEOPLES_TURNS = TURNS // 2
+"""Of these, so many are for webhooks of people, one for each of them: whoever points theirs at
+receivers that answer late delays nobody else's for long, and an operator's never."""
+TURN_SECONDS = 5.0
+"""When a webhook that got no turn asks again."""
 GIVE_UP = timedelta(hours=24)
 
 
@@ -72,6 +79,8 @@ class WebhookController:
         self._by_owner = indices.filter_of(Webhook.__name__, "owner")
         self._concerned: set[Key] = set()
         """Webhooks of people whose objects changed since they were last read for."""
+        self._turns: set[str] = set()
+        """The people of whom a webhook is in its round."""
         for row in kinds.KINDS.values():
             if row.type is not Webhook and webhook_messages.is_persons(row.name):
                 context.cache.on_change(row.type, self._changed)
@@ -105,6 +114,21 @@ class WebhookController:
             return Again((retry - now).total_seconds())
         if self._passed_by(hook, place):
             return await self._record(hook, place, DeliveryRound(""))
+        owner = hook.spec.owner
+        if not owner:
+            return await self._round(hook, place)
+        if owner in self._turns or len(self._turns) >= PEOPLES_TURNS:
+            self._concerned.add(key)
+            return Again(TURN_SECONDS)
+        self._turns.add(owner)
+        try:
+            return await self._round(hook, place)
+        finally:
+            self._turns.discard(owner)
+
+    async def _round(self, hook: Webhook, place: _Place) -> Done | Again:
+        """Read what a webhook has not received yet and deliver it, up to a bound."""
+        key = hook.key
         try:
             page = await self._log.events(place.cursor, limit=PAGE)
         except errors.TooOld:

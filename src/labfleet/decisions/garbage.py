@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Literal, Protocol
 
 from labfleet.decisions.discovery import Machine
-from labfleet.decisions.lifecycle.worker.draft import ABSENCE_PATIENCE
 from labfleet.resources import conditions
 from labfleet.resources.region import LeftKind
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -109,18 +107,17 @@ def owners(workers: Iterable[Worker]) -> Owners:
     return Owners(frozenset(instances), frozenset(launching))
 
 
-def vanished(worker: Worker, now: datetime) -> bool:
+def vanished(worker: Worker) -> bool:
     """Tell whether the provider confirmed that the machine is gone, and not by our doing.
 
-    Its record then is no suspect any more: nothing of it is left to end.
+    Its record then is no suspect any more: nothing of it is left to end. How long a machine was not
+    found tells who looks for it, in the record: no other process's clock can be held against that.
     """
     status = worker.status
     told = conditions.find(status.conditions, WorkerCondition.EXTERNAL_CHANGE)
     if told is not None and told.status == "True" and told.reason == WorkerReason.TERMINATED:
         return True
-    since = status.machine.absent_since
-    patient = since is not None and now - since >= ABSENCE_PATIENCE
-    return status.phase is WorkerPhase.FAILED and (status.machine.state == "gone" or patient)
+    return status.phase is WorkerPhase.FAILED and status.machine.state == "gone"
 
 
 def instance(region: str, machine: Machine, known: Owners, keep_tag: str) -> SweepCandidate:

@@ -32,6 +32,12 @@ def were_seen(status: SimulationStatus) -> bool:
     return conditions.find(status.conditions, _LIVE) is not None
 
 
+def lived(status: SimulationStatus) -> bool:
+    """Tell whether a pod of a run was running when its pods were last seen."""
+    found = conditions.find(status.conditions, _LIVE)
+    return found is not None and found.status == "True"
+
+
 def living(status: SimulationStatus, now: datetime) -> SimulationStatus:
     """Return the status once a pod of the run runs; the same one when that is known."""
     told = conditions.put(status.conditions, _LIVE, "True", PodsReason.RUNNING, now=now)

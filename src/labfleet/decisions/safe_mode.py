@@ -10,7 +10,7 @@ cluster out of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -107,17 +107,26 @@ def _blind(part: str, found: Heard, limit: float) -> SafeMode:
 
 
 def contradiction(
-    *, load: Mapping[str, float], has: Mapping[str, float], running: int, measured: int
+    *,
+    load: Mapping[str, float],
+    has: Mapping[str, float],
+    running: int,
+    measured: int,
+    pods: Iterable[Mapping[str, float]] = (),
 ) -> str:
     """Return what cannot be true of these figures, in a sentence; empty when all can be.
 
     `load` is what was measured and `has` what the nodes have, by dimension (absent: unknown);
     `running` runs have running pods, `measured` of them were found by the source of metrics.
+    `pods` is what the pods of one run, or of nobody, are said to use: asked for by a call of its
+    own, so it may be wrong where the load is right.
     """
-    for name, unit in (("cpu_milli", "mCPU"), ("memory_mib", "MiB")):
-        used, most = load.get(name), has.get(name)
-        if used is not None and most is not None and used > most * MORE_THAN_ALL:
-            return f"{used:.0f} {unit} are said to be used of {most:.0f} that all its nodes have"
+    for told in (load, *pods):
+        for name, unit in (("cpu_milli", "mCPU"), ("memory_mib", "MiB")):
+            used, most = told.get(name), has.get(name)
+            if used is not None and most is not None and used > most * MORE_THAN_ALL:
+                said = f"{used:.0f} {unit} are said to be used"
+                return f"{said} of {most:.0f} that all its nodes have"
     if running and not measured and load and not any(load.values()):
         return f"nothing is said to be used while pods of {running} runs are running"
     return ""

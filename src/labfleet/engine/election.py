@@ -47,6 +47,14 @@ class Leadership(Protocol):
         """Return the fencing token for a leader's writes; None when it does not lead."""
         ...
 
+    @property
+    def vacant(self) -> float:
+        """Return for how many machine seconds this process saw that nobody led before its term.
+
+        0 when it saw none: what was before it looked is not known to it.
+        """
+        ...
+
     def remaining(self) -> float:
         """Return for how many machine seconds leadership is certain; 0 when it does not lead."""
         ...
@@ -78,6 +86,7 @@ class AlwaysLeader:
     def __init__(self, fence: stores.Fence | None = None) -> None:
         self.held = True
         self.fence = fence
+        self.vacant = 0.0
 
     def remaining(self) -> float:
         """Return infinity."""
@@ -166,9 +175,10 @@ class Election:
         seen = None if row is None else row.version
         begun = self._machine()
         lease = await self._bounded(self._store.acquire(self._name, self._holder, seen=seen))
+        vacant = 0.0 if row is None else max(0.0, self._machine() - self._free_since(row))
         self._watched = None
         fence = stores.Fence(self._name, lease.token)
-        self.leadership.begin(fence, begun + self._seconds * TRUST)
+        self.leadership.begin(fence, begun + self._seconds * TRUST, vacant)
         return lease
 
     async def _soon(self, row: stores.Lease, since: float, seconds: float) -> tuple[int, float]:
@@ -178,13 +188,18 @@ class Election:
 
     def _free(self, row: stores.Lease, asked: float) -> bool:
         """Tell whether the lease may be taken; `asked` is when its row was asked for."""
-        if row.holder in {"", self._holder}:
-            return True
-        if self._watched != (row.token, row.version):
+        seen = self._watched == (row.token, row.version)
+        if not seen:
             self._watched = (row.token, row.version)
             self._watched_since = self._machine()
-            return False
-        return asked - self._watched_since >= self._seconds
+        if row.holder in {"", self._holder}:
+            return True
+        return seen and asked - self._watched_since >= self._seconds
+
+    def _free_since(self, row: stores.Lease) -> float:
+        """Return when a lease that may be taken was first seen free, in machine time."""
+        ours = row.holder in {"", self._holder}
+        return self._watched_since + (0.0 if ours else self._seconds)
 
     async def _after_trouble(self, lease: stores.Lease | None) -> stores.Lease | None:
         """Return the lease to renew next: a renewal without answer may have changed its row."""
@@ -233,6 +248,7 @@ class _Term:
         self._until = -math.inf
         self._wakeup = Wakeup()
         self._watched = False
+        self.vacant = 0.0
 
     @property
     def held(self) -> bool:
@@ -266,8 +282,8 @@ class _Term:
                 self._watched = False
                 self._wakeup.wake()
 
-    def begin(self, fence: stores.Fence, until: float) -> None:
-        self._fence, self._until = fence, until
+    def begin(self, fence: stores.Fence, until: float, vacant: float) -> None:
+        self._fence, self._until, self.vacant = fence, until, vacant
         self._wakeup.wake()
 
     def extend(self, until: float) -> None:

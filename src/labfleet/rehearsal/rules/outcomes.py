@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from labfleet.decisions.lifecycle.session.draft import PLACEMENTS
 from labfleet.decisions.lifecycle.worker.phases import drain_wanted
 from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.worlds.cml import CmlServers
-from labfleet.resources import refs
+from labfleet.resources import conditions, refs
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.resources.worker_conditions import WorkerCondition
 
 P = WorkerPhase
+ASKED = (WorkerCondition.CML_READY, WorkerCondition.CML_HEALTHY)
+"""Facts of a worker of which one is not True once its CML does not answer, or starts nothing."""
 LOST = frozenset({P.UNLICENSING, P.STOPPING, P.STOPPED, P.TERMINATING_EC2, P.TERMINATED, P.FAILED})
 MOMENT_SECONDS = 900.0
 """How long after a worker came back its loss may still be a reason: a stale cache, a pause."""
@@ -33,19 +37,25 @@ class Outcomes:
     cml_servers: CmlServers
     _lost: dict[str, float] = field(default_factory=dict)
     _emptied: dict[str, float] = field(default_factory=dict)
+    _silent: dict[str, float] = field(default_factory=dict)
     _begun: dict[str, float] = field(default_factory=dict)
 
     def worker(self, new: Worker | None, name: str) -> None:
-        """Remember when a worker was last lost to its sessions, or to be emptied."""
-        now = self.loop.time()
-        if new is None or new.status.phase in LOST:
-            self._lost[name] = now if new is None else float("inf")
-        elif self._lost.get(name) == float("inf"):
-            self._lost[name] = now
-        if new is not None and drain_wanted(new):
-            self._emptied[name] = float("inf")
-        elif self._emptied.get(name) == float("inf"):
-            self._emptied[name] = now
+        """Remember when a worker was last lost to its sessions, to be emptied, or silent."""
+        self._mark(self._lost, name, lasts=new is not None and new.status.phase in LOST)
+        self._mark(self._emptied, name, lasts=new is not None and drain_wanted(new))
+        self._mark(self._silent, name, lasts=new is not None and _silent(new))
+        if new is None:
+            self._lost[name] = self.loop.time()
+
+    def _mark(self, last: dict[str, float], name: str, *, lasts: bool) -> None:
+        if lasts:
+            last[name] = float("inf")
+        elif last.get(name) == float("inf"):
+            last[name] = self.loop.time()
+
+    def _recent(self, last: dict[str, float], name: str) -> bool:
+        return self.loop.time() - last.get(name, float("-inf")) <= MOMENT_SECONDS
 
     def session(self, old: Session | None, new: Session) -> None:
         """Judge a failure at the commit that decides on it."""
@@ -67,11 +77,11 @@ class Outcomes:
         """Return why a failure's reason is not true; "" when it is true."""
         now, reason, told = self.loop.time(), new.status.reason, ""
         if reason == "WorkerLost":
-            recent = now - self._lost.get(worker, float("-inf")) <= MOMENT_SECONDS
-            told = "" if recent else f"{worker} is not lost"
+            told = "" if self._recent(self._lost, worker) else f"{worker} is not lost"
         elif reason in {"Drained", "LicenceReturned"}:
-            recent = now - self._emptied.get(worker, float("-inf")) <= MOMENT_SECONDS
-            told = "" if recent else f"nobody empties {worker}"
+            told = "" if self._recent(self._emptied, worker) else f"nobody empties {worker}"
+        elif reason in {"WorkerUnfit", "WorkerSilent"}:
+            told = self._left(new, worker)
         elif reason == "LabDeletedOutside":
             lab = "" if new.status.lab is None else new.status.lab.id
             there = any(lab in each.labs for each in self.cml_servers.fleet.servers.values())
@@ -82,3 +92,17 @@ class Outcomes:
         elif new.status.decision is None or new.status.decision.outcome != "refused":
             told = "nothing of that kind happens here"
         return told
+
+    def _left(self, new: Session, worker: str) -> str:
+        """Return why a session need not have been given up for its server's silence."""
+        if new.status.lab is not None:
+            return "what may be on its server waits there, or moves"
+        if new.status.placements < PLACEMENTS:
+            return f"it was placed {new.status.placements} times only"
+        return "" if self._recent(self._silent, worker) else f"{worker} is not silent"
+
+
+def _silent(worker: Worker) -> bool:
+    """Tell whether a worker's record says that its CML does not answer, or starts nothing."""
+    facts = (conditions.find(worker.status.conditions, each) for each in ASKED)
+    return any(fact is not None and fact.status != "True" for fact in facts)

@@ -14,7 +14,10 @@ from labfleet.resources.cluster import Cluster
 from labfleet.resources.cluster_conditions import ClusterCondition
 
 FIRST_LOOK_SECONDS = 15.0
-"""For so long a process that begins to decide believes what its predecessor recorded, at most."""
+"""For so long a process that begins to decide believes what its predecessor recorded, at most.
+
+Less by the time in which nobody led: what was recorded before that has grown old with nobody to say so.
+"""
 
 
 @dataclass(slots=True)
@@ -29,11 +32,15 @@ class ClusterWatch:
     """By uid of the cluster and part of it, when it was last heard (monotonic seconds)."""
 
     began: float | None = None
+    """When this process began to decide, or earlier by the time in which nobody led before."""
     _parts: dict[str, dict[str, _Part]] = field(default_factory=dict)
 
-    def begin(self, now: float) -> None:
-        """Note that this process begins to decide: what it heard before its term is kept."""
-        self.began = now
+    def begin(self, now: float, vacant: float = 0.0) -> None:
+        """Note that this process begins to decide: what it heard before its term is kept.
+
+        `vacant` is for how many fleet seconds nobody had led before.
+        """
+        self.began = now - vacant
 
     def heard(self, uid: str, part: str, now: float) -> None:
         """Note that a part of a cluster told its figures."""
@@ -63,7 +70,9 @@ class ClusterWatch:
         """Return why a cluster is in safe mode; None when it is not.
 
         Where this process has only begun and has heard nothing yet, its predecessor's word counts,
-        so that a restart denies nothing: a cluster that it had measured is not in safe mode.
+        so that a restart denies nothing: a cluster that it had measured is not in safe mode. A
+        predecessor that was long gone may have been unable to record what it saw last, as when the
+        store's disk is full, so its word does not count.
         """
         parts = self.parts(cluster.metadata.uid, now)
         found = safe_mode(cluster.spec, parts)

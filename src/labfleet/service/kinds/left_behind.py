@@ -44,7 +44,7 @@ def suspects(cache: Cache, now: datetime) -> tuple[LeftBehind, ...]:
     found += [
         _absent(each, now)
         for each in cache.by(indices.WORKERS_ABSENT, True)
-        if not garbage.vanished(each, now)
+        if not garbage.vanished(each)
     ]
     found += [
         LeftBehind(region=_region(each), suspect=suspect, age_seconds=_age(suspect, now))

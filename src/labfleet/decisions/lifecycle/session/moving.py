@@ -3,7 +3,7 @@
 What was never imported can leave at once, since nothing of it is there: it does when nothing would
 start on its worker, or its CML does not answer. A lab that is imported, or may be, has to be
 looked up first: its session waits for the worker, as long as a boot may take without an answer,
-then moves by its definition's word. Time without an answer is no boot time.
+then moves by its definition's word, while it may. Time without an answer is no boot time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def unanswered(draft: Draft) -> Step:
     """Wait for a worker whose CML cannot be asked, for as long as the lab's boot may take.
 
     Then what was never imported is placed again. A lab that is there, or may be, moves once it was
-    seen gone; when its definition forbids that, the session waits on until its deadline.
+    seen gone; when its definition forbids that, or it has moved too often, the session waits on
+    until its deadline: to give it up frees nothing, and its worker may come back.
     """
     if draft.silence.total_seconds() < draft.budget.boot:
         return draft.stay(f"waiting for the worker: {draft.seen.trouble}")
@@ -60,7 +61,7 @@ def unanswered(draft: Draft) -> Step:
     told = f"no answer for {minutes} min: {draft.seen.trouble}"
     if draft.never_imported:
         return place_again(draft, PhaseReason.WORKER_SILENT, told)
-    if draft.replaces:
+    if draft.movable:
         return lose_worker(draft, PhaseReason.WORKER_SILENT, told)
     expired = draft.expired
     if expired:

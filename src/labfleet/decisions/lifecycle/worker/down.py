@@ -160,6 +160,8 @@ def terminating(draft: Draft) -> Step:
 def failed(draft: Draft) -> Step:
     """Terminate if wanted, start again after a new spec or an outside stop, else wait."""
     want, machine = phases.desire(draft.worker), draft.status.machine
+    if draft.seen.absent and machine.state != "gone" and gone(draft):
+        worker_outside.terminated(draft)  # garbage collection reads it: only this process counted
     reason = conditions.find(draft.status.conditions, WorkerCondition.FAILED)
     ended = reason is not None and reason.reason == WorkerReason.INSTANCE_TERMINATED
     alive = machine.id is not None and not ended and not gone(draft)

@@ -83,7 +83,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     """What the controller just observed; None means not read, or unknown.
 
     `machine` is the instance as described; `absent` means that the provider said NotFound, and has
-    said so for `absent_for` seconds of this process, however its clock was set; None: not counted. `stage`
+    said so for `absent_for` seconds of this process; None: not counted, so it is not gone. `stage`
     is how far CML answers; `licence` what it says of its licence. `call` is what is known of the
     open call, `offer` what a launch would ask for now. `sessions` counts live sessions bound here.
     `wanted_nodes` is the node capacity to ask the licence for. `samples` are the newest of this
@@ -311,8 +311,9 @@ def gone(draft: Draft) -> bool:
         return draft.seen.machine.state == "gone"
     seen, since = draft.seen, machine.absent_since
     patient = since is not None and draft.now - since >= ABSENCE_PATIENCE
-    # A clock that is set forwards by less than what is doubted makes no minute of a few seconds.
-    counted = seen.absent_for is None or seen.absent_for >= ABSENCE_COUNTED
+    # `since` is of the clock of whoever leads; one that runs slow, and another leader after it, make
+    # no minute of a few seconds.
+    counted = seen.absent_for is not None and seen.absent_for >= ABSENCE_COUNTED
     return seen.absent and patient and counted and seen.stage not in {"ready", "not_ready"}
 
 
