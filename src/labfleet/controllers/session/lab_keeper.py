@@ -138,7 +138,7 @@ class LabKeeper:
             told = f"it has {len(text)} bytes, more than {settings.lab_mib} MiB"
             raise errors.Invalid(told, reason="KeptLabTooLarge")
         marker = lab.marker
-        plain = await self._aside(len(text), lambda: kept_lab.ready(text, marker))
+        plain = await in_turn(self.aside, len(text), lambda: kept_lab.ready(text, marker))
         now = self.context.clock.now()
         row = await self.store.keep_lab(
             stores.NewKeptLab(
@@ -152,16 +152,6 @@ class LabKeeper:
         )
         work = msgspec.structs.replace(work, size=len(plain))
         return _kept(work, row, read, missing)
-
-    async def _aside(self, size: int, work: Callable[[], bytes]) -> bytes:
-        """Do large work when it is its turn: of many labs that end together none is lost for that."""
-        while True:
-            try:
-                return await self.aside.run(size, work)
-            except errors.Temporary as problem:
-                if problem.reason != "Busy":
-                    raise
-                await asyncio.sleep(BUSY)  # bounded by the time of the whole attempt
 
     async def _extract(
         self, host: LabHost, lab_id: str, seconds: float
@@ -196,6 +186,20 @@ class LabKeeper:
             sorted(topology.one_line(each.label) for each in nodes if each.id not in done)
         )
         return len(done), missing
+
+
+async def in_turn(aside: Aside, size: int, work: Callable[[], bytes]) -> bytes:
+    """Do large work when it is its turn: of many labs that end together none is lost for that.
+
+    It waits as long as its caller lets it.
+    """
+    while True:
+        try:
+            return await aside.run(size, work)
+        except errors.Temporary as problem:
+            if problem.reason != "Busy":
+                raise
+            await asyncio.sleep(BUSY)
 
 
 def _kept(
