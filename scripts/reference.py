@@ -369,12 +369,17 @@ def page_metrics() -> str:
 
 def page_events() -> str:
     """Return the page of named events."""
-    rows = [("type", "what happened")]
-    rows += [(f"`{name}`", text) for name, text in event_types.types().items()]
+    rows, other = [("type", "what happened")], event_types.aliases()
+    rows += [
+        (f"`{name}`", text + (f"; also `{other[name]}`" if name in other else ""))
+        for name, text in event_types.types().items()
+    ]
     return (
         "# Events\n\nWhat changes of objects are called: the `type` of a webhook's CloudEvents and "
         "the event names of `/api/events/stream`, which puts `lablet.` before those of sessions "
-        f"and definitions as upstream 002 does.\n\n{table(*rows)}"
+        "and definitions as upstream 002 does. Where another name stands too, it is upstream 000's: "
+        "who asks for that one alone is sent the event under it."
+        f"\n\n{table(*rows)}"
     )
 
 

@@ -25,6 +25,7 @@ from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
 from labfleet.resources import series
+from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
@@ -33,7 +34,7 @@ from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region
 from labfleet.resources.session import SessionPhase
-from labfleet.resources.worker import LicenceStatus, WorkerPhase
+from labfleet.resources.worker import CmlStatus, LicenceStatus, WorkerPhase
 
 FILE = HERE.parents[1] / "src" / "labfleet" / "api" / "core" / "examples.json"
 LONGEST = 6000
@@ -94,6 +95,8 @@ def licences() -> Iterator[Step]:
     yield "POST", f"{at}/deregister-licence", {"force": True}
     yield "GET", f"{at}/licence", None
     yield "GET", f"{at}/ports", None
+    sent = {"first": 5041, "reason": "that lab is switched off"}
+    yield "POST", f"{at}/ports/release", sent
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
@@ -361,7 +364,9 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
                for each in ("w2", "w5", "w6")}  # fmt: skip
     machine = MachineStatus(id="i-0123456789abcdef2", state="running")
     ready = {"phase": WorkerPhase.READY, "summary": "running", "machine": machine}
-    await world.status(workers["w2"], **ready)
+    held = HeldPorts(transport="tcp", first=5041, last=5042, lab="lab-9", owner="kim",
+                     since=world.clock.now())  # fmt: skip
+    await world.status(workers["w2"], **ready, held_ports=(held,), cml=CmlStatus(labs=1))
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
     await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")

@@ -6,12 +6,13 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from api_caller import Api
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import MachineStatus
-from labfleet.resources.session import PortAllocation, SessionPhase
+from labfleet.resources.session import PortAllocation, Session, SessionPhase
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEN = {
@@ -67,6 +68,66 @@ async def test_an_observation_is_asked_for_recorded_and_summed_up(api: Api):
     assert found.json["aggregate"]["cpu_cores"] == {"max": 2.5, "avg": 2.5, "latest": 2.5}
     assert found.json["aggregate"]["storage_mb"]["latest"] is None
     assert found.json["port_drift_sessions"] == ["s"]
+
+
+@pytest.mark.asyncio
+async def test_an_observation_of_nothing_changes_nothing_and_drift_needs_no_given_port(api: Api):
+    """Issue 18's three bodies: drift of a lab without ports, an empty look, an instant without zone."""
+    uid = await running(api)
+    bare = await api.world.services.objects.get(Session, "s", "default")
+    await api.world.status(bare, ports=())
+    path = f"/api/internal/lablet-sessions/{uid}/resource-observations"
+    found = await api.call("POST", path, {"observed_ports": {"A_serial": 5041}}, role="controller")
+    assert (found.status, found.json["port_drift_detected"]) == (200, True)
+    known = (await api.call("GET", "/api/v1/sessions/s")).json
+    fact = next(each for each in known["status"]["conditions"] if each["type"] == "PortDrift")
+    assert (fact["status"], fact["message"]) == ("True", "added A_serial 5041")
+    nothing = {"observed_resources": None, "observed_ports": {}}
+    empty = await api.call("POST", path, nothing, role="controller")
+    assert (empty.status, empty.json) == (200, found.json)
+    assert (await api.call("GET", "/api/v1/sessions/s")).json == known
+    naive = {"observed_at": "2026-11-28T15:00:00", "total_cpu_cores": 1.0}
+    refused = await api.call("POST", path, {"observed_resources": naive}, role="controller")
+    assert refused.status == 400
+    assert "zone" in refused.json["detail"]
+    listed = await api.call("GET", "/api/lablet-definitions/two/resource-observations")
+    assert (listed.status, listed.json["port_drift_sessions"]) == (200, ["s"])
+
+
+@pytest.mark.asyncio
+async def test_who_observed_is_said_by_the_server_and_not_by_the_report(api: Api):
+    """A program is internal:NAME whatever it writes; our own controller has upstream's name there."""
+    uid = await running(api)
+    path = f"/api/internal/lablet-sessions/{uid}/resource-observations"
+    await api.call("POST", path, {"observed_resources": SEEN}, role="controller", owner="lab-1")
+    stored = await api.world.services.objects.get(Session, "s", "default")
+    assert stored.status.observed_resources.observer == "internal:lab-1"
+    own = msgspec.structs.replace(stored.status.observed_resources, observer="session-controller")
+    await api.world.status(stored, observed_resources=own)
+    await api.world.services.fresh()
+    listed = await api.call("GET", "/api/lablet-definitions/two/resource-observations")
+    (one,) = listed.json["sessions"]
+    assert one["observed_resources"]["observer"] == "lablet-controller"
+
+
+@pytest.mark.asyncio
+async def test_who_asks_for_a_look_is_kept_and_set_by_nobody_by_hand(api: Api):
+    """Asked again before it was made it stays the first one's; switched off nobody is promised one."""
+    await running(api)
+    path, at = "/api/v1/sessions/s/observe", "/api/v1/sessions/s"
+    first = (await api.call("POST", path, {}, role="operator", owner="kim")).json
+    again = (await api.call("POST", path, {}, role="admin", owner="eve")).json
+    assert first["spec"]["observeRequestedBy"] == again["spec"]["observeRequestedBy"] == "kim"
+    assert first["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
+    forged = await api.call("PATCH", at, {"spec": {"observeRequestedBy": "eve"}})
+    assert forged.status == 400
+    made = {"metadata": {"name": "t"}, "spec": {"definition": "two", "observeRequestedBy": "eve"}}
+    assert (await api.call("POST", "/api/v1/sessions", made)).status == 400
+    off = {"spec": {"observation": {"enabled": False}}}
+    assert (await api.call("PATCH", "/api/v1/settings/fleet", off)).status == 200
+    await api.world.services.fresh()
+    refused = await api.call("POST", path, {})
+    assert (refused.status, refused.json["reason"]) == (409, "ObservationOff")
 
 
 @pytest.mark.asyncio

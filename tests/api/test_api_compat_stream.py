@@ -245,3 +245,32 @@ async def test_the_end_of_the_server_and_of_the_token_are_said(api: Api) -> None
         assert (await events.next())[0] == "system.sse.shutdown"
         assert (await events.next())[0] == "end"
     assert (await api.call("GET", PATH)).status == 503
+
+
+@pytest.mark.asyncio
+async def test_upstreams_names_of_observations_may_be_asked_for(api: Api) -> None:
+    """A client that filters by them hears them; one that does not hears ours alone."""
+    await api.world.definition()
+    session = await api.world.session("s")
+    await api.world.status(session, phase=SessionPhase.RUNNING)
+    await api.world.services.fresh()
+    report = "/api/internal/lablet-sessions/s/resource-observations"
+    theirs = f"{PATH}?event_types=lablet_session.&include_system=false"
+    ours = f"{PATH}?event_types=lablet.session.port,lablet.session.resources&include_system=false"
+    async with api.stream(theirs) as old, api.stream(ours) as new:
+        assert await names(old, 1) == ["connected"]
+        assert await names(new, 1) == ["connected"]
+        await api.call("POST", "/api/lablet-sessions/s/observe-resources")
+        await api.call("POST", report, {"observed_ports": {"A_serial": 5041}}, role="controller")
+        await api.world.services.fresh()
+        said = [await old.next() for _ in range(3)]
+        assert [each[0] for each in said] == [
+            "lablet_session.observe_resources_requested.v1",
+            "lablet_session.resources_observed.v1",
+            "lablet_session.port_drift_detected.v1",
+        ]
+        drift = said[2][2]
+        assert (drift["added"], drift["removed"], drift["changed"]) == ({"A_serial": 5041}, {}, {})
+        assert await names(new, 2) == [
+            "lablet.session.resources_observed", "lablet.session.port_drift_detected",
+        ]  # fmt: skip

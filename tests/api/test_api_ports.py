@@ -74,3 +74,47 @@ async def test_a_worker_that_is_over_has_no_ports(api: Api) -> None:
     await api.world.services.fresh()
     found = (await api.call("GET", PATH)).json
     assert (found["use"], found["ports"], found["more"]) == (None, [], 0)
+
+
+@pytest.mark.asyncio
+async def test_a_person_releases_a_held_port_with_a_reason(api: Api) -> None:
+    """Its numbers alone are free, who and why stand beside them, and saying it twice changes nothing."""
+    await held(api)
+    sent = {"first": 5041, "reason": "lab-9 is switched off"}
+    done = await api.call("POST", f"{PATH}/release", sent)
+    assert done.status == 200
+    rows = [(each["first"], each["state"]) for each in done.json["ports"][2:]]
+    assert rows == [(5041, "released"), (5042, "held")]
+    assert "lab-9 is switched off" in done.json["ports"][2]["why"]
+    assert done.json["use"]["tcp"] == {"used": 1, "held": 2, "free": 5997}
+    worker = await api.world.services.objects.get(Worker, "w1", "default")
+    assert worker.status.foreign_ports == ("tcp/5042",)
+    assert (await api.call("POST", f"{PATH}/release", sent)).json == done.json
+    again = await api.world.services.objects.get(Worker, "w1", "default")
+    assert again.revision == worker.revision
+
+
+@pytest.mark.asyncio
+async def test_only_what_a_lab_holds_unasked_is_released_and_only_by_operators(api: Api) -> None:
+    """A session's port, a free number, no reason, a wrong stretch: each is refused with its why."""
+    await held(api)
+    for sent, status, said in (
+        ({"first": 2001, "reason": "x"}, 409, "session 'goes'"),
+        ({"first": 3000, "reason": "x"}, 409, "no lab holds tcp/3000"),
+        ({"first": 5041, "transport": "udp", "reason": "x"}, 409, "no lab holds udp/5041"),
+        ({"first": 5041, "lab": "lab-8", "reason": "x"}, 409, "no lab holds"),
+        ({"first": 5041}, 400, "reason"),
+        ({"first": 5041, "reason": " "}, 400, "say why"),
+        ({"first": 5041, "reason": "a\nb"}, 400, "say why"),
+        ({"first": 5041, "last": 5040, "reason": "x"}, 400, "below first"),
+        ({"first": 0, "reason": "x"}, 400, "first"),
+        ({"first": 5041, "reason": "x" * 201}, 400, "reason"),
+    ):
+        refused = await api.call("POST", f"{PATH}/release", sent)
+        assert refused.status == status, sent
+        assert said in msgspec.json.encode(refused.json).decode()
+    right = {"first": 5041, "reason": "x"}
+    for role in ("user", "controller", "runner"):
+        refused = await api.call("POST", f"{PATH}/release", right, role=role, owner="kim")
+        assert refused.status == 403
+    assert (await api.call("POST", f"{PATH}/release", right, role="operator")).status == 200

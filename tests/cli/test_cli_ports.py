@@ -52,3 +52,22 @@ def test_one_workers_ports_say_whose_they_are_and_why(run, fleet):
     assert "2 held" in done.err
     assert "3 more are not listed" in done.err
     assert "is over" in run("ports", "w-2").err
+
+
+def test_a_release_says_which_ports_and_why(run, fleet):
+    """A number or a stretch, of one lab or any; without a reason nothing is sent."""
+    fleet.answers["POST /api/v1/workers/w-1/ports/release"] = (200, {"worker": "w-1", "ports": []})
+    done = run("ports", "w-1", "--release", "udp/5041-5042", "--lab", "lab-9", "-m", "it is off")
+    assert (done.code, done.out) == (0, "worker/w-1: udp/5041-5042 may be given out\n")
+    assert fleet.calls("POST")[-1].body == {
+        "transport": "udp", "first": 5041, "last": 5042, "lab": "lab-9", "reason": "it is off",
+    }  # fmt: skip
+    assert run("ports", "w-1", "--release", "5041", "-m", "x").code == 0
+    sent = fleet.calls("POST")
+    assert sent[-1].body == {"transport": "tcp", "first": 5041, "lab": "", "reason": "x"}
+    for wrong in (
+        ["w-1", "--release", "5041"], ["w-1", "--release", "serial:1", "-m", "x"],
+        ["--release", "5041", "-m", "x"], ["w-1", "-m", "x"],
+    ):  # fmt: skip
+        assert run("ports", *wrong).code == 2
+    assert len(fleet.calls("POST")) == len(sent)

@@ -390,3 +390,30 @@ def test_the_log_waits_for_webhooks_within_a_bound() -> None:
             assert sender.posts[-1][1]["subject"] == "workers/w3"
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("types", "names"),
+    [
+        (["lablet_session.*"], ["lablet_session.observe_resources_requested.v1"]),
+        (["session.observe_requested"], ["session.observe_requested"]),
+        (["*", "lablet_session.*.v1"], ["session.observe_requested"]),
+        (["lablet_session.port_drift_detected.v1"], []),
+    ],
+)
+def test_an_event_is_sent_by_the_name_by_which_it_was_asked_for(types, names) -> None:
+    """Upstream's name where only that is meant, else ours; never both."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.definition()
+            await w.session("s")
+            await w.status(w.get_session("s"), phase="RUNNING")
+            controller, sender = await begun(w, types=types)
+            await verbs.observe(w.services, ADMIN, "s", "default")
+            await rounds(w, controller)
+            assert sender.types() == names
+            if names:
+                assert sender.posts[0][1]["data"]["by"] == "ada"
+
+    play(story)

@@ -17,7 +17,7 @@ from lifecycle_worlds import START, session
 
 from labfleet.decisions import port_holders
 from labfleet.decisions.port_holders import SeenPort
-from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, PortUse
+from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, PortRelease, PortUse
 from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
 
 S = SessionPhase
@@ -137,3 +137,59 @@ def test_few_free_ports_raise_an_alert_that_eases_later():
     assert line.fact("PortsLow") == ("True", "FewFree")
     line.look(measured(), port_use=left(1000))
     assert line.fact("PortsLow") == ("False", "EnoughFree")
+
+
+WORD = PortRelease(by="ada", at=LATER, reason="the lab is switched off")
+stretches = st.tuples(st.integers(2000, 2040), st.integers(0, 8), st.sampled_from(["", "a", "b"]))
+
+
+@given(
+    st.lists(stretches, max_size=6),
+    st.sets(st.integers(2000, 2040)),
+    st.sets(st.integers(2000, 2040)),
+)
+def test_a_release_lets_out_its_numbers_alone_and_ends_with_them(words, named, later):
+    """Through any looks: what was released and never unnamed since is given out, all else is held."""
+    seen = [SeenPort("tcp", number, lab) for number in named for lab in ("a", "b")]
+    held = port_holders.noted((), seen, START)
+    free: set[tuple[int, str]] = set()
+    for first, more, lab in words:
+        held = port_holders.released(
+            held, WORD, transport="tcp", first=first, last=first + more, lab=lab
+        )
+        labs = ("a", "b") if not lab else (lab,)
+        free |= {(n, each) for n in range(first, first + more + 1) for each in labs if n in named}
+    for look in (named, later, named):
+        seen = [SeenPort("tcp", number, lab) for number in look for lab in ("a", "b")]
+        held = port_holders.noted(held, seen, LATER)
+        free = {(number, lab) for number, lab in free if number in look}
+        wanted = {("tcp", n) for n in look if {(n, "a"), (n, "b")} - free}
+        assert port_holders.numbers(held) == wanted
+        assert set(port_holders.named(held, 500)) == {f"{kind}/{n}" for kind, n in wanted}
+
+
+def test_what_is_not_listed_cannot_be_released():
+    """The record that stands for all that follows is no lab's: nobody knows what it would let out."""
+    seen = [SeenPort("tcp", number, "a") for number in range(FIRST, FIRST + 1200, 2)]
+    held = port_holders.noted((), seen, START)
+    assert port_holders.released(held, WORD, transport="tcp", first=LAST, last=LAST) == held
+
+
+def test_the_owner_of_a_lab_stays_known():
+    """A look that could not ask for it keeps what an earlier one was told."""
+    first = port_holders.noted((), [SeenPort("tcp", 5041, "a", "eve")], START)
+    again = port_holders.noted(first, [SeenPort("tcp", 5041, "a")], LATER)
+    assert [each.owner for each in (*first, *again)] == ["eve", "eve"]
+
+
+def test_drifted_labs_raise_an_alert_that_names_them():
+    """The worker's alert follows its sessions' facts, and a look that did not ask leaves it."""
+    line = Line()
+    line.look(measured(), drifted=())
+    assert line.fact("PortDrift") == ("", "")
+    line.look(measured(), drifted=("a", "b", "c", "d"))
+    assert line.fact("PortDrift") == ("True", "PortsDiffer")
+    line.look(measured())
+    assert line.fact("PortDrift") == ("True", "PortsDiffer")
+    line.look(measured(), drifted=())
+    assert line.fact("PortDrift") == ("False", "PortsAsGiven")

@@ -258,7 +258,7 @@ def test_a_part_that_fails_lets_only_its_own_facts_lapse_and_opens_nothing() -> 
 LASTING = {
     "Adopted", "DuplicateIdentity", "OverCommitted", "LicenceLeaked", "Drained", "Failed", "Late",
     "LicenceOrdered", "ExternalChange", "TagsApplied", "TelemetrySet", "MachineStarted", "PhaseStuck",
-    "MachineLaunched", "IdleWarning", "PortsLow",
+    "MachineLaunched", "IdleWarning", "PortDrift", "PortsLow",
 }  # fmt: skip
 """What we did or decided ourselves, such as ports given, or what lasts: no look has to tell it again."""
 EVERY_LOOK = {"CMLReady", "HealthCheckPassed", "Silent", "AcceptingLabs"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_drift import DRIFT
 from surface_of_kept import KEPT
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
@@ -445,6 +446,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | KEPT
     | SLOTS
+    | DRIFT
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

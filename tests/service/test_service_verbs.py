@@ -296,7 +296,8 @@ async def test_an_observation_is_recorded_with_its_drift(world: World):
     partly = await observations.record(
         world.services, program, "s1", "default", resources=numbers, ports=None
     )
-    assert partly.status.observed_resources == numbers
+    by_whom = msgspec.structs.replace(numbers, observer="internal:lab-controller")
+    assert partly.status.observed_resources == by_whom
     assert (partly.status.observation_count, partly.status.port_drift_detected) == (4, True)
     assert blind.status.phase is SessionPhase.RUNNING
     await world.status(blind, phase=SessionPhase.STOPPING)

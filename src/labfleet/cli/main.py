@@ -98,6 +98,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "calendar_feed",
         "Make, show or end the address of your calendar.",
     ),
+    "observe": (
+        "labfleet.cli.commands.observing",
+        "observe",
+        "Look at a running session's lab now.",
+    ),
     "retry": (
         "labfleet.cli.commands.retrying",
         "retry",

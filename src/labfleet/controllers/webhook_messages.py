@@ -32,11 +32,15 @@ SOURCE = "/labfleet/"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One change to be told: `identity` is the same whenever, and by whomever, it is told again."""
+    """One change to be told: `identity` is the same whenever, and by whomever, it is told again.
+
+    `type` is the name by which the receiver asked for it.
+    """
 
     identity: str
     event: stores.Event
     change: Change
+    type: str
 
 
 class DeliveryFailed(Exception):
@@ -146,7 +150,7 @@ def body_of(context: Context, hook: Webhook, message: Message) -> bytes:
             "specversion": "1.0",
             "id": message.identity,
             "source": SOURCE + context.installation,
-            "type": change.type,
+            "type": message.type,
             "subject": f"{kinds.KINDS[event.key.kind].plural}/{event.key.label}",
             # A name may be taken again; the uid says which of the objects that had it is meant.
             "objectuid": event.uid,

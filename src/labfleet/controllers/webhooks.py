@@ -188,11 +188,13 @@ class WebhookController:
         until = self.context.clock.monotonic() + ROUND_SECONDS
         for event in page.events:
             for number, change in enumerate(await self._changes(hook, event)):
-                if number < place.done or not _wanted(hook, change.type):
+                name = _wanted(hook, change.type)
+                if number < place.done or name is None:
                     continue
                 if made >= ROUND or (made and self.context.clock.monotonic() >= until):
                     return True
-                await self._one(hook, place, event, number, change)
+                message = Message(_identity(place, event, number), event, change, name)
+                await self._one(hook, place, message)
                 place.done = number + 1
                 made += 1
             place.cursor = stores.Cursor(page.cursor.epoch, event.revision)
@@ -227,14 +229,11 @@ class WebhookController:
             old = kinds.decode(event.key.kind, same[0].doc, same[0].revision)
         return event_types.changes(old, new)
 
-    async def _one(
-        self, hook: Webhook, place: _Place, event: stores.Event, number: int, change: Change
-    ) -> None:
-        if self.context.clock.now() - event.at > GIVE_UP and hook.status.failures:
+    async def _one(self, hook: Webhook, place: _Place, message: Message) -> None:
+        if self.context.clock.now() - message.event.at > GIVE_UP and hook.status.failures:
             place.dropped += 1
             return
-        identity = f"{place.cursor.epoch}.{event.revision}.{number}"
-        place.status = await self._sender.send(hook, Message(identity, event, change))
+        place.status = await self._sender.send(hook, message)
         place.delivered += 1
 
     async def _record(self, hook: Webhook, place: _Place, done: DeliveryRound) -> Done | Again:
@@ -292,5 +291,17 @@ def oldest_cursor(hooks: list[Webhook]) -> stores.Cursor | None:
     return min(found, key=lambda each: each.revision, default=None)
 
 
-def _wanted(hook: Webhook, name: str) -> bool:
+def _identity(place: _Place, event: stores.Event, number: int) -> str:
+    return f"{place.cursor.epoch}.{event.revision}.{number}"
+
+
+def _wanted(hook: Webhook, name: str) -> str | None:
+    """Return by which name a webhook wants an event: ours, or upstream's where only that is asked."""
+    if _matches(hook, name):
+        return name
+    other = event_types.aliases().get(name)
+    return other if other is not None and _matches(hook, other) else None
+
+
+def _matches(hook: Webhook, name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in hook.spec.types)

@@ -7,13 +7,13 @@ reads the lab and converts the result into the records of `resources.session`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from labfleet.decisions import port_numbers
 from labfleet.resources import node_definitions
-from labfleet.resources.session import NodeObservation, ResourceObservation
+from labfleet.resources.session import NodeObservation, PortAllocation, ResourceObservation
 
 GAPS_KEPT = 50
 
@@ -26,11 +26,13 @@ def assemble(
     simulation_stats: dict[str, Any] | None = None,
     storage_mb: int | None = None,
     gaps: Sequence[str] = (),
+    given: Iterable[PortAllocation] = (),
 ) -> ResourceObservation | None:
     """Return the observation, or None for a lab without nodes (facts/upstream.md#observation).
 
     A null `cpu_limit` means no limit, which is 100 %. One node of unknown size makes the total
-    unknown: a sum without that node would be misleading.
+    unknown: a sum without that node would be misleading. `given` are the ports that the session
+    has, which keep their names.
     """
     if not nodes:
         return None
@@ -64,7 +66,7 @@ def assemble(
         nodes=tuple(nodes),
         actual_node_count=len(nodes),
         node_definitions_used=tuple(sorted({node.node_definition for node in nodes})),
-        observed_ports=port_numbers.observed(nodes),
+        observed_ports=port_numbers.observed(nodes, given),
         simulation_stats=simulation_stats,
         gaps=_bounded(missing),
     )

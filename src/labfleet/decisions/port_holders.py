@@ -3,7 +3,7 @@
 A number is given out again only when nothing may hold it. That are two records beside each other:
 the ports of sessions, which a session keeps until its lab was seen gone, and the numbers that labs
 on the server name unasked (`WorkerStatus.held_ports`), which stay until the labs were seen without
-them. A look that saw nothing changes neither. What is quarantined for other reasons joins the second.
+them, or a person released them. A look that saw nothing changes neither. What is quarantined for other reasons joins the second.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from labfleet.decisions import port_numbers
-from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, PortUse
+from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, PortRelease, PortUse
 from labfleet.resources.session import Session, SessionPhase
 
 KEPT = 200
 """How many stretches of numbers are named; if there are more, all that follow count as held."""
+NAMED = 500
+"""How many numbers are named one by one; the stretches leave none out."""
 _HIGHEST = 65535
 _ENDING = frozenset({SessionPhase.COLLECTING, SessionPhase.STOPPING})
 
@@ -39,6 +43,7 @@ class SeenPort(NamedTuple):
     transport: str
     number: int
     lab: str
+    owner: str = ""
 
 
 def unasked(nodes: Iterable[LabNode], sessions: Iterable[Session]) -> tuple[SeenPort, ...]:
@@ -76,16 +81,24 @@ def noted(
 ) -> tuple[HeldPorts, ...]:
     """Return what is held after a look that saw these; what was known keeps its `since`.
 
-    The record is bounded: what does not fit is held as a whole, for it is not known to be free.
+    A release stays with its numbers, and ends with them. The record is bounded: what does not fit is
+    held as a whole, for it is not known to be free.
     """
     known: dict[tuple[str, str], list[HeldPorts]] = {}
     for each in before:
         known.setdefault((each.transport, each.lab), []).append(each)
     made = []
     for first, last in _stretches(seen):
-        old = known.get((first.transport, first.lab), ())
-        since = min((each.since for each in old if _touches(each, first, last)), default=now)
-        made.append(_held(first, last.number, since, first.lab))
+        old = [
+            each
+            for each in known.get((first.transport, first.lab), ())
+            if _touches(each, first.number, last.number)
+        ]
+        since = min((each.since for each in old), default=now)
+        owner = first.owner or next((each.owner for each in old), "")
+        for begin, end, released in _parts(first.number, last.number, old):
+            found = _held(first._replace(number=begin, owner=owner), end, since)
+            made.append(found if released is None else replace(found, released=released))
     made.sort(key=lambda each: (each.transport, each.first, each.lab))
     if len(made) <= KEPT:
         return tuple(made)
@@ -95,17 +108,80 @@ def noted(
     if rest[0].transport == "tcp":
         begins["tcp"] = rest[0].first
     for transport, number in sorted(begins.items()):
-        kept.append(_held(SeenPort(transport, number, ""), _HIGHEST, since, ""))
+        kept.append(_held(SeenPort(transport, number, ""), _HIGHEST, since))
     return tuple(kept)
 
 
-def _held(first: SeenPort, last: int, since: datetime, lab: str) -> HeldPorts:
+def _parts(
+    first: int, last: int, old: Iterable[HeldPorts]
+) -> Iterator[tuple[int, int, PortRelease | None]]:
+    """Yield the parts of a stretch that were released, and those between them that were not."""
+    at = first
+    for each in sorted(old, key=lambda held: held.first):
+        if each.released is None or each.last < at:
+            continue
+        begin, end = max(each.first, at), min(each.last, last)
+        if begin > at:
+            yield at, begin - 1, None
+        yield begin, end, each.released
+        at = end + 1
+    if at <= last:
+        yield at, last, None
+
+
+def released(
+    held: Iterable[HeldPorts],
+    word: PortRelease,
+    *,
+    transport: str,
+    first: int,
+    last: int,
+    lab: str = "",
+) -> tuple[HeldPorts, ...]:
+    """Return what is held once a person released these numbers, of one lab or (empty) of any.
+
+    The same when none of them is held. What stands for numbers that are not listed is no lab's and
+    stays: nobody can tell what it would release.
+    """
+    made = []
+    for each in held:
+        begin, end = max(each.first, first), min(each.last, last)
+        other = lab not in {"", each.lab}
+        if each.transport != transport or begin > end or other or not each.lab or each.released:
+            made.append(each)
+            continue
+        if each.first < begin:
+            made.append(replace(each, last=begin - 1))
+        made.append(replace(each, first=begin, last=end, released=word))
+        if end < each.last:
+            made.append(replace(each, first=end + 1))
+    return tuple(made)
+
+
+def named(held: Iterable[HeldPorts], most: int) -> tuple[str, ...]:
+    """Return the numbers that are held as texts such as tcp/5041, in order, so many at most."""
+    found: set[Numbered] = set()
+    for each in held:
+        if each.released is None and each.lab:
+            until = min(each.last, each.first + most)
+            found.update((each.transport, number) for number in range(each.first, until + 1))
+    return tuple(f"{transport}/{number}" for transport, number in sorted(found)[:most])
+
+
+def _held(first: SeenPort, last: int, since: datetime) -> HeldPorts:
     transport: Literal["tcp", "udp"] = "udp" if first.transport == "udp" else "tcp"
-    return HeldPorts(transport=transport, first=first.number, last=last, lab=lab, since=since)
+    return HeldPorts(
+        transport=transport,
+        first=first.number,
+        last=last,
+        lab=first.lab,
+        owner=first.owner,
+        since=since,
+    )
 
 
-def _touches(before: HeldPorts, first: SeenPort, last: SeenPort) -> bool:
-    return before.first <= last.number and first.number <= before.last
+def _touches(before: HeldPorts, first: int, last: int) -> bool:
+    return before.first <= last and first <= before.last
 
 
 def _stretches(seen: Iterable[SeenPort]) -> Iterator[tuple[SeenPort, SeenPort]]:
@@ -123,10 +199,11 @@ def _stretches(seen: Iterable[SeenPort]) -> Iterator[tuple[SeenPort, SeenPort]]:
 
 
 def numbers(held: Iterable[HeldPorts], first: int = FIRST, last: int = LAST) -> set[Numbered]:
-    """Return the numbers between first and last that are held."""
+    """Return the numbers between first and last that are held, without those that were released."""
     return {
         (each.transport, number)
         for each in held
+        if each.released is None
         for number in range(max(each.first, first), min(each.last, last) + 1)
     }
 

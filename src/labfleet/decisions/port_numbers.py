@@ -24,6 +24,11 @@ from labfleet.resources.topology import Topology
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_.-]")
 _BASE_LIMIT = 80
+UNASKED_KEPT = 200
+"""How many ports that nobody was given are named of one lab; whoever edits tags may write any number."""
+
+_Port = tuple[str, str, str, int]
+"""Label of the node, kind, transport and inner port: what one port is, whatever its name."""
 
 
 class Tagged(Protocol):
@@ -114,20 +119,41 @@ def tags(allocations: Iterable[PortAllocation]) -> dict[str, tuple[str, ...]]:
     return made
 
 
-def observed(nodes: Iterable[Tagged]) -> dict[str, int]:
+def observed(nodes: Iterable[Tagged], given: Iterable[PortAllocation] = ()) -> dict[str, int]:
     """Return name to number of every port that the live nodes' tags name (upstream 000).
 
-    Names are built as in the template; of two tags for one name the first counts.
+    A port is known by its node and what listens there, so that neither the order of nodes and tags
+    nor a node beside it changes its name: that under which it was `given`, else the template's. Of
+    several numbers for one port that which was given counts, else the lowest; each other one is
+    `name@number`. What was given is always named, of all else a bounded number.
     """
     seen = list(nodes)
-    names = _bases(node.label for node in seen)
-    made: dict[str, int] = {}
+    bases = _bases(node.label for node in seen)
+    names: dict[_Port, str] = {}
+    numbers: dict[_Port, set[int]] = {}
     for node in seen:
         for tag in node.tags:
             found = port_tags.parse(tag)
             if found is not None and found.outer is not None:
-                made.setdefault(names[node.label] + _suffix(found), found.outer)
-    return made
+                port: _Port = (node.label, found.kind, found.transport, found.inner)
+                numbers.setdefault(port, set()).add(found.outer)
+                names.setdefault(port, bases[node.label] + _suffix(found))
+    wanted: dict[_Port, list[PortAllocation]] = {}
+    for each in given:
+        wanted.setdefault((each.node, each.kind, each.transport, each.inner), []).append(each)
+    own: dict[str, int] = {}
+    more: dict[str, int] = {}
+    for port in sorted(numbers):
+        left = sorted(numbers[port] - {each.number for each in wanted.get(port, ())})
+        for each in wanted.get(port, ()):
+            if each.number in numbers[port]:
+                own[each.name] = each.number
+            elif left:
+                own[each.name] = left.pop(0)
+        if left and port not in wanted:
+            more[names[port]] = left.pop(0)
+        more |= {f"{names[port]}@{number}": number for number in left}
+    return dict(list(more.items())[:UNASKED_KEPT]) | own
 
 
 def drift(allocated: Mapping[str, int], seen: Mapping[str, int]) -> tuple[PortChange, ...]:

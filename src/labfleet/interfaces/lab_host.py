@@ -49,12 +49,13 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """One lab on a server: identity, title, notes (which contain the marker), state."""
+    """One lab on a server: identity, title, notes (which contain the marker), state, CML's owner."""
 
     id: str
     title: str
     notes: str
     state: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,14 @@ _ROWS = (
         "its pool adds another.",
     ),
     Alert(
+        condition=WorkerCondition.PORT_DRIFT,
+        cause="Somebody changed the port tags of labs of sessions in CML: a port was added, taken away "
+        "or moved. What was added is quarantined: given to nobody else.",
+        command="labfleet ports worker/NAME",
+        fix="See which with `labfleet explain session/...`. Mend the tags in CML, or let its person know "
+        "that a port is gone; it clears by itself.",
+    ),
+    Alert(
         condition=WorkerCondition.TELEMETRY_COMPLETE,
         when="False",
         severity="info",

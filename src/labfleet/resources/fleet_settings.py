@@ -115,12 +115,14 @@ class Observation(Record, frozen=True, kw_only=True):
     enabled: Whether labs are observed and measured at all.
     timeout_seconds: Time for one observation; what it did not see by then is a gap.
     sample_seconds: Time between two measurements of what a running lab uses.
+    ports_seconds: Time between two looks at which ports the nodes of a running lab name.
     cpu_usage: Whether 100 % of a node's CPU is one core or all of its virtual CPUs.
     """
 
     enabled: bool = True
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=300)] = 30
     sample_seconds: Annotated[int, msgspec.Meta(ge=20, le=3600)] = 60
+    ports_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 300
     cpu_usage: Literal["core", "share"] = "core"
 
 

@@ -13,24 +13,42 @@ LAST = 7999
 """The highest number that is given out."""
 
 
+class PortRelease(Record, frozen=True, kw_only=True):
+    """A person's word that numbers may be given out although a lab names them.
+
+    by: Who said so.
+    at: When.
+    reason: Why, in that person's words.
+    """
+
+    by: str
+    at: datetime
+    reason: str
+
+
 class HeldPorts(Record, frozen=True, kw_only=True):
     """Numbers that a lab on the server names although no session of ours was given them there.
 
-    Nobody is given one of them until the lab was seen without it, or gone.
+    Nobody is given one of them until the lab was seen without it, or gone, or a person released it.
+    A release ends with what it is for: named anew, a number is held anew.
 
     transport: Protocol of the ports.
     first: Lowest of these numbers; those up to `last` follow without a gap.
     last: Highest of these numbers.
     lab: CML's name for the lab; empty where more are named than are listed, and these stand for all
     that follow.
+    owner: Whose the lab is: the owner of its session, or CML's name for its user; empty when not known.
     since: When they were first seen there.
+    released: That they may be given out all the same; null while they may not.
     """
 
     transport: Literal["tcp", "udp"]
     first: int
     last: int
     lab: str = ""
+    owner: str = ""
     since: datetime
+    released: PortRelease | None = None
 
 
 class PortCounts(Record, frozen=True, kw_only=True):

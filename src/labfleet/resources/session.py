@@ -112,6 +112,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     nodes from the start. The definition has to allow that (`continuable`).
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
+    observe_requested_by: Who asked for it.
     when_full: What becomes of a slot that its pool cannot hold: it is refused, or waits for room
     without a promise.
     """
@@ -124,6 +125,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     reservation_id: Annotated[str, msgspec.Meta(max_length=256)] | None = None
     cancel: Cancellation | None = None
     observe_requested: datetime | None = None
+    observe_requested_by: str = ""
     when_full: Literal["refuse", "wait"] = "refuse"
     duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
     time_factor: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.0
@@ -219,7 +221,8 @@ class ResourceObservation(Record, frozen=True, kw_only=True):
     The totals are what its nodes were given, its allocation; what it used is `used`.
 
     observed_at: When the server was looked at.
-    observer: Who looked: a controller or a caller of the compatible route.
+    observer: Who looked: session-controller by itself, manual:NAME when that person asked, internal:NAME
+    when that program reported it.
     total_cpu_cores: Sum of the nodes' virtual CPUs.
     total_memory_mb: Sum of the nodes' memory, in MB.
     total_storage_mb: Sum of the nodes' disks, in MB.
@@ -409,7 +412,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     port_drift_detected: Whether the ports on the server differ from those given.
     port_changes: How each port that differs does so.
     observation_count: How often the lab was observed.
-    observed_at: When the lab was last observed.
+    observed_at: When the newest observation was received.
     observe_handled: The newest request for an observation that was answered.
     outcome: How it ends, once that is decided.
     outcome_message: Why it ends so, in a sentence.

@@ -44,6 +44,8 @@ class SessionReason(Reason):
     NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
     OBSERVED = "Observed", "The observation is recorded."
     PLACED = "Placed", "A worker was found for it."
+    PORTS_AS_GIVEN = "PortsAsGiven", "Its nodes name the ports that it was given, and no others."
+    PORTS_DIFFER = "PortsDiffer", "Its nodes name other ports; the message says which."
     REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
     PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
     TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
@@ -92,10 +94,16 @@ class SessionCondition(ConditionType):
     )
     PORTS_TAGGED = (
         "PortsTagged",
-        "The tags of its nodes on the server name the ports that it was given, and no others.",
+        "When its lab came up, the tags of its nodes named the ports that it was given, and no others.",
         R.TAGS_ADDED,
         R.TAGS_MISSING,
         R.TAGS_WRITTEN,
+    )
+    PORT_DRIFT = (
+        "PortDrift",
+        "True while the nodes of its lab name other ports than it was given, as last seen.",
+        R.PORTS_AS_GIVEN,
+        R.PORTS_DIFFER,
     )
     PORTS_OPEN = (
         "PortsOpen",
@@ -118,7 +126,7 @@ class SessionCondition(ConditionType):
     )
     COLLECTED = (
         "Collected",
-        "What the lab used was observed before its teardown.",
+        "The newest look at what the lab uses, before its teardown or when asked for, saw it.",
         R.NOT_OBSERVED,
         R.NOT_SEEN,
         R.OBSERVED,

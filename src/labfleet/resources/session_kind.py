@@ -120,6 +120,19 @@ _RUNBOOK = runbook(
         ),
     ),
     (
+        "PortDrift",
+        "",
+        (
+            "True: nodes of its lab name other ports than it was given. The message names what was added, "
+            "removed and changed; added numbers are given to nobody else on its worker."
+        ),
+        _EXPLAIN,
+        (
+            "Mend the nodes' tags in CML; a removed port answers again with its tag. It clears by itself "
+            "within observation.portsSeconds; `labfleet observe NAME` looks at once."
+        ),
+    ),
+    (
         "PortsOpen",
         "",
         "False: a port of the lab does not answer from here. Unknown: nobody tries (monitoring.portProbe).",
@@ -164,9 +177,9 @@ _RUNBOOK = runbook(
     (
         "Collected",
         "",
-        "False: nothing could be observed before the teardown.",
+        "False: the newest look at what it uses saw nothing; what was known before stays.",
         _EXPLAIN,
-        "Nothing: it is best effort.",
+        "Nothing before its teardown: it is best effort. While it runs: `labfleet observe NAME`.",
     ),
 )
 _ASK = "ask whoever runs the fleet"
@@ -384,6 +397,7 @@ KIND = Kind(
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
         "KEPT UNTIL=status.kept.until*",
+        "DRIFT=status.portDriftDetected*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",
@@ -408,8 +422,8 @@ KIND = Kind(
         "continue_from",
     ),
     amounts=(("limits", True),),
-    kept=("cancel", "observeRequested"),
-    asked=("cancel", "observeRequested"),
+    kept=("cancel", "observeRequested", "observeRequestedBy"),
+    asked=("cancel", "observeRequested", "observeRequestedBy"),
     partial=("slot",),
     named_by="definition",
     conditions=SessionCondition,
@@ -418,6 +432,7 @@ KIND = Kind(
         (SessionCondition.HOST_REACHABLE, "False"),
         (SessionCondition.ENDS_SOON, "True"),
         (SessionCondition.WORK_KEPT, "False"),
+        (SessionCondition.PORT_DRIFT, "True"),
     ),
     resting=(
         "CANCELLED",

@@ -31,6 +31,11 @@ class WorkerReason(Reason):
         "The provider says that our credentials are expired.",
     )
     CREDENTIALS_REFUSED = "CredentialsRefused", "The provider does not accept our credentials."
+    PORTS_AS_GIVEN = "PortsAsGiven", "Its sessions' labs name the ports that they were given."
+    PORTS_DIFFER = (
+        "PortsDiffer",
+        "Somebody changed port tags of labs; the message names their sessions.",
+    )
     EMPTY = "Empty", "No session is left."
     ENOUGH_FREE = "EnoughFree", "Enough of them are free again."
     EXPIRED = "Expired", "The date has passed."
@@ -371,6 +376,12 @@ class WorkerCondition(ConditionType):
         "More is reserved than there is: nothing more is admitted, nothing broken.",
         R.CAPACITY_SHRANK,
         R.WITHIN_CAPACITY,
+    )
+    PORT_DRIFT = (
+        "PortDrift",
+        "Labs of sessions there name other ports than they were given; False once none does.",
+        R.PORTS_AS_GIVEN,
+        R.PORTS_DIFFER,
     )
     PORTS_LOW = (
         "PortsLow",

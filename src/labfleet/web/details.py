@@ -11,14 +11,14 @@ from datetime import UTC, datetime, tzinfo
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from labfleet.decisions import wording
+from labfleet.decisions import port_drift, wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import paths
 from labfleet.resources.decision import Verdict
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.session import TERMINAL, PortAllocation, Session
+from labfleet.resources.session import TERMINAL, PortAllocation, PortChange, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core import lookup, views
 from labfleet.service.core.kind_table import TABLE
@@ -32,15 +32,18 @@ from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.values import Cell
 
+PORTS_ADDED = 50
+"""How many ports that somebody added to a lab its page lists; the condition counts all."""
 _CALENDAR = "/api/v1/calendar.ics"
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port: what was assigned, and what was seen last."""
+    """One port: what was assigned (None: added on the server by somebody), and what was seen last."""
 
-    given: PortAllocation
-    seen: str
+    name: str
+    given: PortAllocation | None
+    seen: Cell
     where: Cell | None = None
 
 
@@ -67,6 +70,10 @@ class Detail:
     used: Used | None = None
     told: tuple[tuple[Cell, str], ...] = ()
     """What its owner was told, and when; the newest first."""
+    bad: frozenset[tuple[str, str]] = frozenset()
+    """Conditions and the status of each with which it asks for somebody."""
+    commands: tuple[str, ...] = ()
+    """Commands of the CLI that do more with it, without its name."""
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
 
@@ -123,6 +130,8 @@ async def detail(
             (values.instant(each.at, now), each.notice.subject)
             for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
         ),
+        bad=frozenset((str(name), str(status)) for name, status in row.news),
+        commands=_commands(obj),
         other=other,
     )  # fmt: skip
 
@@ -264,21 +273,42 @@ def _plain(value: object) -> str:
     return str(value)
 
 
+def _commands(obj: Resource | None) -> tuple[str, ...]:
+    """Return what else a person may run for an object: pages only show."""
+    if isinstance(obj, Worker) and obj.status.ports is not None:
+        return ("ports",)
+    if isinstance(obj, Session) and obj.status.phase is SessionPhase.RUNNING:
+        return ("observe",)
+    return ()
+
+
 def _ports(obj: Resource | None) -> tuple[Port, ...]:
     if not isinstance(obj, Session):
         return ()
     seen, found = obj.status.observed_ports, obj.status.access
     where = {} if found is None else {each.name: _link(each.url) for each in found.ports}
-    return tuple(Port(each, _seen(each, seen), where.get(each.name)) for each in obj.status.ports)
+    changes = {each.name: each for each in obj.status.port_changes}
+    made = [
+        Port(each.name, each, _seen(changes.get(each.name), seen), where.get(each.name))
+        for each in obj.status.ports
+    ]
+    given = {each.name for each in obj.status.ports}
+    added = [each for each in obj.status.port_changes if each.name not in given][:PORTS_ADDED]
+    return (*made, *(Port(each.name, None, _seen(each, seen)) for each in added))
 
 
-def _seen(given: PortAllocation, seen: dict[str, int] | None) -> str:
+def _seen(change: PortChange | None, seen: dict[str, int] | None) -> Cell:
     if seen is None:
-        return "unknown: not observed yet"
-    number = seen.get(given.name)
-    if number is None:
-        return "not there"
-    return "as given" if number == given.number else f"{number}, which was not given"
+        return Cell("text", "unknown: not observed yet")
+    if change is None:
+        return Cell("text", "as given")
+    kind = port_drift.kind_of(change)
+    told = {
+        "added": f"added: {change.observed}",
+        "removed": "removed: not there",
+        "changed": f"changed: {change.observed}",
+    }
+    return Cell("state", told[kind], tone="warn", shape="▲")
 
 
 def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:

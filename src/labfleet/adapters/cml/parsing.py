@@ -90,6 +90,7 @@ def lab(value: Any) -> Lab:
         title=text(raw.get("lab_title")) or text(raw.get("title")) or "",
         notes=text(raw.get("lab_notes")) or text(raw.get("notes")) or "",
         state=text(raw.get("state")) or "UNKNOWN",
+        owner=text(raw.get("owner_username")) or "",
     )
 
 

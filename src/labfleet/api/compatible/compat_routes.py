@@ -60,7 +60,7 @@ class ObservationReply(SeedRecord, frozen=True, kw_only=True):
     session_id: Name of the session.
     observation_count: How often its lab was observed.
     port_drift_detected: Whether the ports on the server differ from those given.
-    observed_at: When the lab was last observed.
+    observed_at: When the lab was observed.
     """
 
     session_id: str
@@ -152,11 +152,12 @@ def _sessions(made: Routes, services: ServiceContext) -> None:
         session = await observations.record(
             services, who, id_, namespace, resources=resources, ports=sent.observed_ports
         )
+        looked = session.status.observed_at if resources is None else resources.observed_at
         return ObservationReply(
             session_id=session.name,
             observation_count=session.status.observation_count,
             port_drift_detected=session.status.port_drift_detected,
-            observed_at=session.status.observed_at,
+            observed_at=looked,
         )
 
 
@@ -175,7 +176,7 @@ def _definitions(made: Routes, services: ServiceContext) -> None:
                 "session_id": each.name,
                 "observed_at": each.status.observed_at,
                 "observation_count": each.status.observation_count,
-                "observed_resources": each.status.observed_resources,
+                "observed_resources": compat_views.observation(each),
                 "observed_usage": observations.usage(each),
                 "observed_ports": each.status.observed_ports,
                 "port_drift_detected": each.status.port_drift_detected,

@@ -14,7 +14,7 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -64,21 +64,35 @@ class StreamFilter:
         """Tell whether an event is for this client."""
         if said.name in _SYSTEM:
             return self.system or said.name != "heartbeat"
-        if self.types and not any(said.name.startswith(word) for word in self.types):
+        if not self._asked(said.name) and not (said.alias and self._asked(said.alias)):
             return False
         if self.workers and not (said.workers & self.workers):
             return False
         return said.obj is None or access.sees(self.principal, said.obj)
 
+    def frame(self, said: SentState) -> bytes:
+        """Return an event as this client asked for it: by its alias when only that is meant."""
+        if said.alias and not self._asked(said.name):
+            return _frame(said.alias, said.body)
+        return said.frame
+
+    def _asked(self, name: str) -> bool:
+        return not self.types or any(name.startswith(word) for word in self.types)
+
 
 @dataclass(frozen=True, slots=True)
 class SentState:
-    """One event: its name, the objects that it is about (for filters), its frame."""
+    """One event: its name, the objects that it is about (for filters), its frame.
+
+    `alias` is another name by which a client may ask for it, which then has the same `body`.
+    """
 
     name: str
     obj: Resource | None
     workers: frozenset[str]
     frame: bytes
+    alias: str = ""
+    body: bytes = b""
 
 
 class Moment:
@@ -174,13 +188,14 @@ class CompatStream:
         """Return the index of the next moment."""
         return self._end
 
-    def said(self, name: str, data: Mapping[str, Any], obj: Resource | None = None) -> SentState:
+    def said(
+        self, name: str, data: Mapping[str, Any], obj: Resource | None = None, alias: str = ""
+    ) -> SentState:
         """Return an event as every client gets it."""
         stamped = {**data, "timestamp": clock.format_instant(self._services.clock.now())}
         body = msgspec.json.encode(stamped)
-        return SentState(
-            name, obj, _workers(obj), b"event: %s\ndata: %s\n\n" % (name.encode(), body)
-        )
+        made = SentState(name, obj, _workers(obj), _frame(name, body))
+        return replace(made, alias=alias, body=body) if alias else made
 
     def _changed(self, old: Resource | None, new: Resource | None) -> None:
         """Hear of a change from the cache; nothing is rendered while nobody listens."""
@@ -198,7 +213,8 @@ class CompatStream:
             if change.type.startswith(("condition.", "object.")):
                 continue  # not names of the compatible API; /api/v1/events and webhooks have them
             name = _PREFIX.get(obj.kind, "") + change.type
-            said.append(self.said(name, _about(obj) | change.data, obj))
+            other = event_types.aliases().get(change.type, "")
+            said.append(self.said(name, _about(obj) | change.data, obj, other))
         if said and isinstance(new, Worker):
             said.append(self._snapshot(new))
         return said
@@ -357,7 +373,7 @@ class _Client(OpenStream):
             await self._begin()  # too slow for the ring: the whole state again
             return True
         said, self._index = found
-        await self._say([each for each in said if self._wish.passes(each)])
+        await self._write(b"".join(self._wish.frame(e) for e in said if self._wish.passes(e)))
         return True
 
     async def _say(self, said: list[SentState]) -> None:
@@ -371,6 +387,10 @@ def _workers(obj: Resource | None) -> frozenset[str]:
     if isinstance(obj, Session) and obj.status.worker is not None:
         return frozenset({obj.status.worker})
     return frozenset()
+
+
+def _frame(name: str, body: bytes) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), body)
 
 
 def _about(obj: Resource) -> dict[str, Any]:

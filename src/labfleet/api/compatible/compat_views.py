@@ -14,7 +14,7 @@ from labfleet.api.compatible.cml_data import payload
 from labfleet.resources import providers, spellings
 from labfleet.resources.definition import Definition
 from labfleet.resources.machine import Machine
-from labfleet.resources.session import Session
+from labfleet.resources.session import ResourceObservation, Session
 from labfleet.resources.telemetry import Room, Sample
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.service_context import ServiceContext
@@ -163,6 +163,18 @@ def _percent(room: Room) -> float | None:
     if not room.total or room.used is None:
         return None
     return round(100.0 * room.used / room.total, 1)
+
+
+OBSERVER = "lablet-controller"
+"""What upstream 000 calls the controller that observes labs."""
+
+
+def observation(obj: Session) -> ResourceObservation | None:
+    """Return a session's newest observation, with upstream's word for who observes by itself."""
+    seen = obj.status.observed_resources
+    if seen is None or seen.observer != "session-controller":
+        return seen
+    return msgspec.structs.replace(seen, observer=OBSERVER)
 
 
 def session(obj: Session) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     lines += [
         line
         for each in answer.get("conditions") or ()
-        if each.get("status") != "True" or not decision
+        if not decision or _speaks(target, each)
         for line in _line("Condition", _condition(each, now))
     ]
     for each in answer.get("alerts") or ():
@@ -80,6 +80,13 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
     lines += _line("If it lasts", str(row.get("fix") or "").replace("NAME", name))
     lines += _line("Paused", answer.get("paused"))
     return lines
+
+
+def _speaks(target: targets.Target, condition: dict[str, Any]) -> bool:
+    """Tell whether a fact says more than that all is well; of some it is True that says so."""
+    news = {str(name): status for name, status in target.kind.news}
+    bad = news.get(str(condition.get("type")))
+    return condition.get("status") != "True" if bad != "True" else condition.get("status") == bad
 
 
 def _line(title: str, text: Any) -> list[str]:

@@ -44,7 +44,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calendar-feed end": ("labfleet calendar-feed end",),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),
-    "ports": ("labfleet ports", "labfleet ports worker/w-1"),
+    "ports": (
+        "labfleet ports",
+        "labfleet ports worker/w-1",
+        "labfleet ports worker/w-1 --release tcp/5041 -m 'that lab is switched off'",
+    ),
     "logs": ("labfleet logs w-1",),
     "watch": (
         "labfleet watch sessions -l exam=ccnp",
@@ -93,6 +97,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet move ccnp-4711 --to 2026-11-27T14:00:00+01:00",
         "labfleet move -l exam=ccnp --later 1h",
     ),
+    "observe": ("labfleet observe ccnp-4711", "labfleet observe ccnp-4711 --no-wait"),
     "retry": (
         "labfleet retry ccnp-4711 -m 'the server was down'",
         "labfleet retry ccnp-4711 --now",

@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from labfleet.controllers.context import Context
 from labfleet.controllers.session import port_watch
+from labfleet.controllers.session.port_looks import PortLooks
 from labfleet.controllers.session.port_watch import PortWatch
 from labfleet.controllers.worker.address import address_of
+from labfleet.decisions import port_numbers
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
@@ -56,9 +58,11 @@ class SessionObserver:
 
     context: Context
     _ports: PortWatch = field(init=False)
+    _named: PortLooks = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ports", PortWatch(self.context))
+        object.__setattr__(self, "_named", PortLooks(self.context))
 
     async def at(self, session: Session) -> LabObservation:
         """Return what can be seen of a session now; never raises for errors of CML."""
@@ -145,6 +149,8 @@ class SessionObserver:
             known = session.status.lab
             if known is not None:
                 status = replace_lab(known, state=found.state, id=found.id)
+            if port_watch.is_up(session):
+                seen = await self._named.at(session, worker, host, seen)
             if port_watch.is_up(session) and found.state == "STARTED":
                 seen = await self._ports.up(session, worker, seen)
             return LabObservation(replace(seen, looked=True, lab=status), host, spare)
@@ -162,6 +168,8 @@ class SessionObserver:
         seen = replace(seen, looked=True, lab=status, active=active, converged=converged)
         up = converged and found.state == "STARTED" and status.booted >= status.nodes
         if up and session.status.phase is S.INSTANTIATING:
+            named = port_numbers.observed(nodes, session.status.ports)
+            seen = replace(seen, ports_seen=named if nodes else None)
             seen = await self._ports.coming(session, worker, seen)
         return LabObservation(seen, host, spare)
 

@@ -182,10 +182,11 @@ class SessionController:
         """Observe, report through the service, and record that this was tried."""
         session = await self._record(session, step)
         asked = session.spec.observe_requested
+        person = session.spec.observe_requested_by if lifecycle.asked_anew(session) else ""
         use = None
         if self._samples is not None and self.context.settings.now().observation.enabled:
             use = await self._samples.look(session, host, last=True)
-        found = await self._observer.look(session, host, use)
+        found = await self._observer.look(session, host, use, person)
         told = found if isinstance(found, str) else ""
         if not isinstance(found, str):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,11 +17,14 @@ from labfleet.kernel import errors
 from labfleet.resources.session import (
     InterfaceObservation,
     NodeObservation,
+    PortAllocation,
     ResourceObservation,
     Session,
 )
 
 OBSERVER = "session-controller"
+ASKED = "manual:"
+"""Before whoever asked for an observation, in its `observer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,9 @@ class UsageReporter:
     context: Context
 
     async def look(
-        self, session: Session, host: LabHost, use: LabUse | None
+        self, session: Session, host: LabHost, use: LabUse | None, asked_by: str = ""
     ) -> ResourceObservation | str:
-        """Return the observation, or a sentence on why there is none."""
+        """Return the observation, or a sentence on why there is none; `asked_by` nobody is empty."""
         settings = self.context.settings.now().observation
         if not settings.enabled:
             return "observation is switched off (settings: observation.enabled)"
@@ -47,11 +51,16 @@ class UsageReporter:
         except errors.LabfleetError as problem:
             return problem.message
         at = self.context.clock.now()
-        return assemble(seen, at, OBSERVER, use) or "the lab has no nodes"
+        observer = f"{ASKED}{asked_by}" if asked_by else OBSERVER
+        return assemble(seen, at, observer, use, session.status.ports) or "the lab has no nodes"
 
 
 def assemble(
-    seen: LabObservation, at: datetime, observer: str, use: LabUse | None = None
+    seen: LabObservation,
+    at: datetime,
+    observer: str,
+    use: LabUse | None = None,
+    given: Iterable[PortAllocation] = (),
 ) -> ResourceObservation | None:
     """Convert what the adapter saw into the stored record; None for a lab without nodes."""
     interfaces: dict[str, list[InterfaceObservation]] = {}
@@ -87,6 +96,7 @@ def assemble(
         observer=observer,
         simulation_stats=seen.simulation_stats,
         gaps=(*seen.gaps, *(() if use is None else use.gaps)),
+        given=given,
     )
     if told is None or use is None:
         return told

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import msgspec
@@ -19,10 +19,11 @@ from labfleet.controllers.worker import console, measure
 from labfleet.controllers.worker.address import address_of, pinned
 from labfleet.controllers.worker.described import checked, machine_status
 from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.lab_owners import LabOwners
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.stray_labs import StrayLabs
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_holders, stray_labs
+from labfleet.decisions import ledger, port_drift, port_holders, stray_labs
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -67,10 +68,12 @@ class WorkerObserver:
     launcher: Launcher
     tagger: Tagger
     strays: StrayLabs
+    owners: LabOwners = field(default_factory=LabOwners)
 
     def forget(self, key: Key) -> None:
         """Forget a worker that is gone."""
         self.strays.forget(key)
+        self.owners.forget(key)
 
     async def at(self, worker: Worker, call: Call | None = None) -> WorkerObservation:
         """Return what can be seen of a worker now; never raises for errors of EC2 or CML.
@@ -95,6 +98,7 @@ class WorkerObserver:
             watched_since=self.context.since,
             booked=_booked(here, self.context.clock),
             port_use=port_holders.use(here, worker.status.held_ports),
+            drifted=port_drift.drifted(here),
         )
         machine = worker.spec.machine
         if machine is None:
@@ -309,7 +313,9 @@ class WorkerObserver:
         if nodes is not None:
             cml = msgspec.structs.replace(cml, labs=sample.labs_count)
             here = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
-            seen = replace(seen, unasked_ports=port_holders.unasked(nodes, here))
+            unasked = port_holders.unasked(nodes, here)
+            named = await self.owners.named(worker, host, unasked, here)
+            seen = replace(seen, unasked_ports=named)
         if nodes is not None and hosting:
             strays = await self.strays.seen(worker, host, nodes)
             seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))

@@ -166,6 +166,7 @@ class Truth:
         for port in new.status.ports:
             for held in worker.status.held_ports:
                 there = held.first <= port.number <= held.last and held.since < known
+                there = there and held.released is None
                 if there and held.transport == port.transport:
                     told = f"{worker.key}: {port.transport}/{port.number} stands in lab {held.lab}"
                     self.broken("port", f"{told} and is given to {new.key}")

@@ -12,7 +12,7 @@ from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState
 
 def lab_seen(lab: CmlLab) -> Lab:
     """Return a lab as the adapter reads it."""
-    return Lab(id=lab.id, title=lab.title, notes=lab.notes, state=str(lab.state()))
+    return Lab(lab.id, lab.title, lab.notes, str(lab.state()), owner=lab.owner)
 
 
 def node_seen(node: Node, now: float) -> NodeState:

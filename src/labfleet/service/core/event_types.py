@@ -40,6 +40,11 @@ def unlogged() -> frozenset[str]:
     return frozenset(str(each) for rules in TABLE.values() for each in rules.unlogged)
 
 
+def aliases() -> dict[str, str]:
+    """Return event type -> another name for it, by which webhooks and streams may ask for it."""
+    return {str(each): name for rules in TABLE.values() for each, name in rules.aliases.items()}
+
+
 def changes(old: Resource | None, new: Resource | None) -> tuple[Change, ...]:
     """Return the events of one change, notices last; none when nothing that has a name changed.
 

@@ -48,7 +48,8 @@ class KindRules:
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
     events of a new object, `changed` those of a change, instead of `updated` for a new spec.
     `told` (old, new) yields the notices of a change for its owner; old is None for a new object.
-    `unlogged` event types come in the compatible stream only. `view` (sources, caller) returns the
+    `unlogged` event types come in the compatible stream only; `aliases` are other names of event
+    types, by which they may be asked for. `view` (sources, caller) returns the
     function that shows an object as that caller sees it, made once for all rows of a list, or None;
     `sight` (sources, caller) tells what that depends on beside the object. Any: each takes its own kind.
     """
@@ -74,6 +75,7 @@ class KindRules:
     pools: Callable[[Any], tuple[Ref[Pool] | None, ...]] | None = None
     event_types: type[EventType] | None = None
     unlogged: frozenset[EventType] = frozenset()
+    aliases: Mapping[EventType, str] = field(default_factory=dict)
     born: Callable[[Any], Iterable[Change]] | None = None
     changed: Callable[[Any, Any], Iterable[Change]] | None = None
     told: Callable[[Any, Any], Iterable[Notice]] | None = None

@@ -62,6 +62,7 @@ RULES = KindRules(
     pools=_pauses,
     warns=session_retry.warns,
     event_types=session_events.SessionEvent,
+    aliases=session_events.ALIASES,
     changed=session_events.changed,
     shown=session_outlook.shown,
     derived=("status.outlook",),

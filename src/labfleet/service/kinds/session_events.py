@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from labfleet.decisions import notices
+from labfleet.decisions import notices, port_drift
 from labfleet.decisions.lifecycle.session import closing
 from labfleet.resources import conditions
 from labfleet.resources.notice import Notice
@@ -29,7 +29,11 @@ class SessionEvent(EventType):
     ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
     CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
-    PORT_DRIFT_DETECTED = "session.port_drift_detected", "its ports differ from what it was given"
+    PORT_DRIFT_DETECTED = (
+        "session.port_drift_detected",
+        "its ports differ from what it was given (added, removed, changed)",
+    )
+    OBSERVE_REQUESTED = "session.observe_requested", "somebody asked for an observation (by)"
     WORK_KEPT = "session.work_kept", "what was configured in its lab is kept (until, missing)"
     WORK_NOT_KEPT = (
         "session.work_not_kept",
@@ -42,6 +46,14 @@ class SessionEvent(EventType):
         "it is tried again, as another session (new_session, new_uid, attempt)",
     )
     DELETED = "session.deleted", "its record is gone"
+
+
+ALIASES: dict[EventType, str] = {
+    SessionEvent.RESOURCES_OBSERVED: "lablet_session.resources_observed.v1",
+    SessionEvent.PORT_DRIFT_DETECTED: "lablet_session.port_drift_detected.v1",
+    SessionEvent.OBSERVE_REQUESTED: "lablet_session.observe_resources_requested.v1",
+}
+"""What upstream 000 calls these events (facts/upstream.md#observation)."""
 
 
 def told(old: Session | None, new: Session) -> Iterator[Notice]:
@@ -86,12 +98,15 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         yield Change(SessionEvent.RETRIED, told)
     if now.observation_count > was.observation_count:
         yield Change(SessionEvent.RESOURCES_OBSERVED, {"observed_at": now.observed_at})
-    if now.port_drift_detected and not was.port_drift_detected:
-        details = msgspec.to_builtins(now.port_changes)
-        yield Change(SessionEvent.PORT_DRIFT_DETECTED, {"changes": details})
     yield from _kept(was, now)
+    if now.port_drift_detected and now.port_changes != was.port_changes:
+        details = {"changes": msgspec.to_builtins(now.port_changes)}
+        yield Change(SessionEvent.PORT_DRIFT_DETECTED, details | port_drift.parts(now.port_changes))
     if was.reservation is not None and now.reservation is None and was.ports:
         yield Change(SessionEvent.PORTS_RELEASED, {"ports": [each.number for each in was.ports]})
+    asked = new.spec.observe_requested
+    if asked is not None and asked != old.spec.observe_requested:
+        yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
 
 
 def _kept(was: SessionStatus, now: SessionStatus) -> Iterator[Change]:

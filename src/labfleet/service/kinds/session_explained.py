@@ -134,8 +134,15 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    more = (*_preferred(status.decision), *_extensions(obj, definition), *tries)
+    more = (*_preferred(status.decision), *_extensions(obj, definition), *_drift(obj), *tries)
     return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
+
+
+def _drift(session: Session) -> Iterator[str]:
+    """Yield how the ports of its lab differ from what it was given, while they do."""
+    fact = conditions.find(session.status.conditions, SessionCondition.PORT_DRIFT)
+    if fact is not None and fact.status == "True":
+        yield f"Its lab's ports are not those that it was given: {fact.message}."
 
 
 def _extensions(session: Session, definition: Definition | None) -> Iterator[str]:

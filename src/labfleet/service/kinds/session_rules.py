@@ -26,6 +26,13 @@ from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
 
+_BY_VERBS = ("cancel", "observe_requested", "observe_requested_by")
+
+
+def _camel(field: str) -> str:
+    head, *rest = field.split("_")
+    return head + "".join(part.title() for part in rest)
+
 
 async def create_session(services: ServiceContext, caller: Caller, new: Session) -> Admitted:
     """Fix owner, definition and slot; the session then waits to be placed."""
@@ -37,9 +44,9 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
         raise intake.invalid(("spec.owner", "must not hold control characters"))
     if who.role is Role.USER and spec.priority > 0:
         raise intake.invalid(("spec.priority", "only an operator may raise a priority above 0"))
-    for field, value in (("cancel", spec.cancel), ("observeRequested", spec.observe_requested)):
-        if value is not None:
-            raise intake.invalid((f"spec.{field}", "is set by a verb, not by hand"))
+    for field in _BY_VERBS:
+        if getattr(spec, field):
+            raise intake.invalid((f"spec.{_camel(field)}", "is set by a verb, not by hand"))
     if spec.slot.end is not None and (spec.duration_minutes or spec.time_factor != 1):
         field = "durationMinutes" if spec.duration_minutes else "timeFactor"
         what = f"slot.end says when it ends whatever {field} is; give one of them"
@@ -138,10 +145,9 @@ async def update_session(
     services: ServiceContext, caller: Caller, old: Session, new: Session
 ) -> Admitted:
     """Allow another end, time factor, priority and e-mail address; cancel, observe and move are verbs."""
-    for field in ("cancel", "observe_requested"):
+    for field in _BY_VERBS:
         if getattr(old.spec, field) != getattr(new.spec, field):
-            shown = "observeRequested" if field == "observe_requested" else field
-            raise intake.invalid((f"spec.{shown}", "is set by a verb, not by hand"))
+            raise intake.invalid((f"spec.{_camel(field)}", "is set by a verb, not by hand"))
     before, after = old.spec.slot, new.spec.slot
     if (before.start, before.zone) != (after.start, after.zone):
         what = "only the end may change; labfleet move moves a slot"

@@ -87,7 +87,7 @@ def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
     problem = url_problem(spec.url, allow_private=spec.allow_private)
     if problem is not None:
         raise intake.invalid(("spec.url", problem), reason="UnsafeUrl")
-    known = event_types.types()
+    known = [*event_types.types(), *event_types.aliases().values()]
     for pattern in spec.types:
         found = {name for name in known if fnmatch.fnmatchcase(name, pattern)}
         if found and found <= event_types.unlogged():
@@ -96,9 +96,7 @@ def _judge(caller: Caller, new: Webhook, *, before: Webhook | None) -> None:
                 ("spec.types", f"{what} is condition.raised"), reason="UnknownType"
             )
         if not found:
-            what = f"no event type matches {pattern[:64]!r}" + intake.hint(
-                pattern[:64], list(known)
-            )
+            what = f"no event type matches {pattern[:64]!r}" + intake.hint(pattern[:64], known)
             raise intake.invalid(("spec.types", what), reason="UnknownType")
 
 

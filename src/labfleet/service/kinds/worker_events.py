@@ -7,6 +7,7 @@ from typing import Any
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources.conditions import Condition
+from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core.kind_table import Change, EventType
@@ -61,6 +62,14 @@ class WorkerEvent(EventType):
         "worker.license.order.refused",
         "what was asked of its licence cannot be (verb, reason)",
     )
+    PORTS_HELD = (
+        "worker.ports.held",
+        "labs name ports that they were not given, which nobody gets from now on (ports)",
+    )
+    PORTS_RELEASED = (
+        "worker.ports.released",
+        "somebody said that such ports may be given out (ports, by, reason)",
+    )
     LICENSE_LEAKED = "worker.license.leaked", "its licence could not be given back"
 
 
@@ -97,6 +106,45 @@ def changed(old: Worker, new: Worker) -> Iterator[Change]:
         yield Change(WorkerEvent.LABS_UPDATED, labs)
     yield from _idle(old, new)
     yield from _licence(old, new)
+    yield from _ports(old, new)
+
+
+def _ports(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield what labs hold anew, and what a person released."""
+    if old.status.held_ports == new.status.held_ports:
+        return
+    was = {_port(each) for each in old.status.held_ports}
+    now = [each for each in new.status.held_ports if _port(each) not in was]
+    fresh = [each for each in now if each.released is None and not _covered(each, old)]
+    if fresh:
+        yield Change(WorkerEvent.PORTS_HELD, {"ports": [_shown(each) for each in fresh]})
+    let = [each for each in now if each.released is not None and _covered(each, old)]
+    if let and let[0].released is not None:
+        word = let[0].released
+        told = {"ports": [_shown(each) for each in let], "by": word.by, "reason": word.reason}
+        yield Change(WorkerEvent.PORTS_RELEASED, told)
+
+
+def _port(held: HeldPorts) -> tuple[object, ...]:
+    return held.transport, held.first, held.last, held.lab, held.released
+
+
+def _covered(part: HeldPorts, old: Worker) -> bool:
+    """Tell whether all these numbers were held in that lab before, in whatever stretches."""
+    return any(
+        (each.transport, each.lab) == (part.transport, part.lab)
+        and each.first <= part.first
+        and part.last <= each.last
+        for each in old.status.held_ports
+        if each.released is None
+    )
+
+
+def _shown(held: HeldPorts) -> dict[str, Any]:
+    return {
+        "transport": held.transport, "first": held.first, "last": held.last, "lab": held.lab,
+        "owner": held.owner,
+    }  # fmt: skip
 
 
 def _drain_reason(worker: Worker) -> str:

@@ -25,23 +25,26 @@ SHOWN = 1000
 class TakenPort(Record, frozen=True, kw_only=True):
     """Ports that are not free: one of a session, or a stretch that a lab names unasked.
 
-    state: Used by a session that is coming up or up, or held by what may still be there.
+    state: Used by a session that is coming up or up, held by what may still be there, or released: a
+    lab names them, and a person let them be given out all the same.
     transport: Protocol of the ports.
     first: The number; of a stretch the lowest.
     last: The same number; of a stretch the highest.
     since: Since when it is so; null when that is not known.
-    why: Why it is held; empty while it is used.
+    seen: When a look at the server's labs last saw it held unasked; null when it was not looked at.
+    why: Why it is held or released; empty while it is used.
     name: Name of the port in its definition; empty of a stretch.
     session: Name of the session; empty when there is none, or the caller may not see it.
-    owner: Whose session that is.
+    owner: Whose session that is; of a lab that is no session's CML's name for its user.
     lab: CML's name for the lab; empty when it is not known.
     """
 
-    state: Literal["used", "held"]
+    state: Literal["used", "held", "released"]
     transport: Literal["tcp", "udp"]
     first: int
     last: int
     since: datetime | None = None
+    seen: datetime | None = None
     why: str = ""
     name: str = ""
     session: str = ""
@@ -78,7 +81,12 @@ async def read(services: ServiceContext, caller: Caller, name: str, namespace: s
         return PortsReading(worker=worker.name)
     here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
     found = [port for session in here for port in _of_session(session, caller.principal)]
-    found += [_of_lab(each) for each in worker.status.held_ports]
+    labs = {each.status.lab.id: each for each in here if each.status.lab is not None}
+    at = _seen_at(services, worker)
+    found += [
+        _of_lab(each, at, labs.get(each.lab or None), caller.principal)
+        for each in worker.status.held_ports
+    ]
     found.sort(key=lambda each: (each.transport, each.first, each.state, each.lab))
     more = max(0, len(found) - SHOWN)
     return PortsReading(worker=worker.name, use=use, ports=tuple(found[:SHOWN]), more=more)
@@ -104,16 +112,31 @@ def _of_session(session: Session, reader: Principal) -> Iterator[TakenPort]:
         yield made
 
 
-def _of_lab(held: HeldPorts) -> TakenPort:
+def _seen_at(services: ServiceContext, worker: Worker) -> datetime | None:
+    """Return when the labs of a worker were last looked at, as far as this process knows."""
+    sample = services.samples.newest(worker.key)
+    return None if sample is None or sample.labs_count is None else sample.at
+
+
+def _of_lab(
+    held: HeldPorts, at: datetime | None, session: Session | None, reader: Principal
+) -> TakenPort:
     named = f"lab {held.lab} names it and was not given it"
+    if not held.lab:
+        named = "labs name more ports than are listed, so none of these is given"
+    word = held.released
+    if word is not None:
+        named = f"lab {held.lab} names it; released by {word.by}: {word.reason}"
+    seen = session is not None and access.sees(reader, session)
     return TakenPort(
-        state="held",
+        state="held" if word is None else "released",
         transport=held.transport,
         first=held.first,
         last=held.last,
-        since=held.since,
-        why=named
-        if held.lab
-        else "labs name more ports than are listed, so none of these is given",
+        since=held.since if word is None else word.at,
+        seen=None if at is None else max(at, held.since),
+        why=named,
+        session=session.name if session is not None and seen else "",
+        owner=held.owner if session is None or seen else "",
         lab=held.lab,
     )

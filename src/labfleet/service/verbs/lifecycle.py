@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from labfleet.decisions import parking
+from labfleet.decisions.lifecycle.session import decide as session_lifecycle
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.kernel import errors
 from labfleet.kernel.quantity import count
@@ -383,13 +384,23 @@ async def check_in(
 
 
 async def observe(services: ServiceContext, caller: Caller, name: str, namespace: str) -> Session:
-    """Ask for an observation of a running session; Invalid in any other phase (upstream 000)."""
+    """Ask for an observation of a running session; Invalid in any other phase (upstream 000).
+
+    Repeated before it was answered it changes nothing, so that no number of callers costs a server
+    more than one look at a time. Refused (ObservationOff) while settings say that nobody looks.
+    """
 
     async def change(old: Session) -> Admitted:
         if old.status.phase is not SessionPhase.RUNNING:
             what = f"only a RUNNING session can be observed; {name!r} is {old.status.phase}"
             raise errors.Invalid(what, reason="NotRunning")
-        return Admitted(with_spec(old, observe_requested=services.clock.now()))
+        if not services.settings.now().observation.enabled:
+            what = "labs are not observed (settings: observation.enabled)"
+            raise Refused(what, reason="ObservationOff")
+        if session_lifecycle.asked_anew(old):
+            return Admitted(old)
+        asked = {"observe_requested": services.clock.now()}
+        return Admitted(with_spec(old, **asked, observe_requested_by=caller.principal.name))
 
     where = (name, namespace)
     return await changed(

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from labfleet.decisions import port_numbers
+import msgspec
+
+from labfleet.decisions import port_drift, port_numbers
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
@@ -23,6 +25,8 @@ from labfleet.service.core.service_context import Caller, ServiceContext, retrie
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import with_status
 
+REPORTED = "internal:"
+"""Before whoever reported an observation, in its `observer`."""
 OBSERVABLE = (SessionPhase.RUNNING, SessionPhase.COLLECTING)
 PORTS_LIMIT = 6000
 LIST_LIMIT = 200
@@ -68,14 +72,17 @@ async def record(
     """Store what was seen of a RUNNING or COLLECTING session, and whether its ports drifted.
 
     What was not seen stays as it was known; an observation of nothing writes nothing. `ports`
-    None means that the nodes' tags tell them. Ports are compared when nodes were seen.
+    None means that the nodes' tags tell them. Ports are compared when nodes were seen. Without a
+    `fence` it is a program's report, and its `observer` says whose, whatever the report says.
     Invalid (reason WrongPhase) in any other phase: later, the lab is already being removed.
     """
     access.demand(caller.principal, "record", "Session")
-    if ports is None:
-        ports = {} if resources is None else _told_by(resources)
-    bad = [key for key, number in ports.items() if len(key) > 256 or not 0 < number < 65536]
-    if bad or len(ports) > PORTS_LIMIT:
+    if resources is not None and fence is None:
+        observer = f"{REPORTED}{caller.principal.name}"
+        resources = msgspec.structs.replace(resources, observer=observer)
+    told = (ports or {}) if resources is None else {**resources.observed_ports, **(ports or {})}
+    bad = [key for key, number in told.items() if len(key) > 256 or not 0 < number < 65536]
+    if bad or len(told) > PORTS_LIMIT:
         raise intake.invalid(("observedPorts", f"names to port numbers, at most {PORTS_LIMIT}"))
 
     async def attempt() -> Session:
@@ -88,14 +95,17 @@ async def record(
             # A controller's own look is of this clock, and must never hold up a teardown.
             _believable(resources.observed_at, old, now)
         seen = None if resources is None or not _told(resources) else resources
-        if seen is None and not ports:
+        named = _named(old, seen) if ports is None else ports
+        if seen is None and not named:
             return old
-        new = with_status(
-            old,
-            observation_count=old.status.observation_count + 1,
-            observed_at=now if resources is None else resources.observed_at,
-        )
-        new = _with_seen(new, seen, ports, trusted=fence is not None)
+        # Which observation is the newest is told by our own clock alone, when it comes.
+        count = old.status.observation_count + 1
+        new = with_status(old, observation_count=count, observed_at=now)
+        new = _with_seen(new, seen, trusted=fence is not None)
+        if named or (seen is not None and _has_nodes(seen)):
+            generation = old.metadata.generation
+            status = port_drift.noted(new.status, named, now, generation)
+            new = msgspec.structs.replace(new, status=status)
         _, stored = await services.objects.save(
             new, cause=services.cause(caller, "ResourcesObserved"), fence=fence
         )
@@ -106,29 +116,21 @@ async def record(
     return await retried(attempt)
 
 
-def _with_seen(
-    old: Session, seen: ResourceObservation | None, ports: Mapping[str, int], *, trusted: bool
-) -> Session:
+def _with_seen(old: Session, seen: ResourceObservation | None, *, trusted: bool) -> Session:
     """Return a session with what was seen of its lab; what others say of its use teaches nothing."""
-    new = old
-    if seen is not None:
-        new = with_status(new, observed_resources=seen)
-        if trusted and seen.measured:
-            new = with_status(new, used=seen.used, measured=seen.measured)
-    if ports or (seen is not None and _has_nodes(seen)):
-        allocated = {port.name: port.number for port in old.status.ports}
-        changes = port_numbers.drift(allocated, ports)
-        new = with_status(
-            new,
-            observed_ports=dict(ports),
-            port_drift_detected=bool(changes),
-            port_changes=changes,
-        )
+    if seen is None:
+        return old
+    new = with_status(old, observed_resources=seen)
+    if trusted and seen.measured:
+        new = with_status(new, used=seen.used, measured=seen.measured)
     return new
 
 
-def _told_by(resources: ResourceObservation) -> Mapping[str, int]:
-    return resources.observed_ports or port_numbers.observed(resources.nodes)
+def _named(session: Session, seen: ResourceObservation | None) -> Mapping[str, int]:
+    """Return the ports that an observation names, or its nodes' tags do."""
+    if seen is None:
+        return {}
+    return seen.observed_ports or port_numbers.observed(seen.nodes, session.status.ports)
 
 
 def _has_nodes(seen: ResourceObservation) -> bool:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from labfleet.decisions import port_drift
 from labfleet.decisions.lifecycle.session import closing, keeping, moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
@@ -47,12 +48,15 @@ __all__ = [
     "Action",
     "SessionObservation",
     "Step",
+    "asked_anew",
     "collected",
     "decide",
     "resolve_slot",
 ]
 
 COLLECT_SECONDS = 120
+OBSERVE_EVERY = timedelta(seconds=10)
+"""Between two looks that people ask for: whoever asks in a loop costs a server no more."""
 
 
 def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
@@ -99,8 +103,11 @@ def resolve_slot(session: Session, budget: TimeBudget, now: datetime) -> tuple[d
 def collected(
     session: Session, status: SessionStatus, trouble: str, now: datetime
 ) -> SessionStatus:
-    """Return the status after a try to see what an ending session used."""
-    if session.status.phase is not SessionPhase.COLLECTING:
+    """Return the status after a look at what a session uses; what was known before it stays.
+
+    Any other phase than these came between: the look says nothing of it.
+    """
+    if session.status.phase not in {SessionPhase.RUNNING, SessionPhase.COLLECTING}:
         return status
     facts = conditions.put(
         status.conditions,
@@ -111,6 +118,12 @@ def collected(
         now=now,
     )
     return msgspec.structs.replace(status, conditions=facts)
+
+
+def asked_anew(session: Session) -> bool:
+    """Tell whether somebody asked for an observation that was not answered yet."""
+    asked, handled = session.spec.observe_requested, session.status.observe_handled
+    return asked is not None and (handled is None or handled < asked)
 
 
 # --- before anything exists ----------------------------------------------------------------
@@ -262,6 +275,7 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
         return draft.stay("waiting for the ports", again=2.0)
     else:
         draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
+    _note_drift(draft)
     draft.set(ready_at=draft.now)
     return draft.go(S.READY, PhaseReason.READY, f"{count(lab.booted, 'node')} booted")
 
@@ -320,8 +334,20 @@ def _lab_vanished(draft: Draft) -> bool:
     return draft.seen.looked and draft.seen.lab is None
 
 
+def _note_drift(draft: Draft) -> None:
+    """Record which ports the lab's nodes name, when they were looked at; drift ends no session."""
+    seen = draft.seen.ports_seen
+    if seen is None:
+        return
+    draft.status = port_drift.noted(draft.status, seen, draft.now, draft.generation)
+    tagged = conditions.find(draft.status.conditions, SessionCondition.PORTS_TAGGED)
+    if tagged is not None and tagged.status == "False" and not draft.status.port_drift_detected:
+        draft.fact(SessionCondition.PORTS_TAGGED, "True", SessionReason.TAGS_WRITTEN)
+
+
 def _note_ports(draft: Draft) -> None:
     """Record whether the ports of a lab that was ready answer; what is silent ends no session."""
+    _note_drift(draft)
     if draft.seen.ports_open is None:
         return
     told, name = draft.seen.ports_detail, SessionCondition.PORTS_OPEN
@@ -353,19 +379,23 @@ def _running(draft: Draft) -> Step:
     if absent:
         return _collect(draft, S.CANCELLED, PhaseReason.NO_SHOW, absent)
     closing.warn(draft, end)
-    if _observe_now(draft):
+    again = min((end - draft.now).total_seconds(), WATCH)
+    wait = _observe_in(draft)
+    if wait is not None and wait <= 0:
         return draft.stay("running", do="observe")
-    return draft.stay("running", again=min((end - draft.now).total_seconds(), WATCH))
+    return draft.stay("running", again=again if wait is None else max(min(again, wait), SOON))
 
 
-def _observe_now(draft: Draft) -> bool:
-    """Tell whether somebody asked for an observation that was not answered yet."""
-    asked, handled = draft.session.spec.observe_requested, draft.status.observe_handled
-    fresh = asked is not None and (handled is None or handled < asked)
-    return fresh and draft.seen.looked
+def _observe_in(draft: Draft) -> float | None:
+    """Return in how many seconds a look that somebody asked for is due; None when none is."""
+    if not asked_anew(draft.session) or not draft.seen.looked:
+        return None
+    last = draft.status.observe_handled
+    return 0.0 if last is None else (last + OBSERVE_EVERY - draft.now).total_seconds()
 
 
 def _collect(draft: Draft, outcome: SessionPhase, reason: AnyReason, message: str) -> Step:
+    draft.forget(SessionCondition.COLLECTED)  # of looks that people asked for; the last is to come
     draft.set(outcome=outcome, outcome_message=message)
     return draft.go(S.COLLECTING, reason, message)
 

@@ -43,6 +43,7 @@ PRESENT = (
     SessionCondition.START_TURN,
     SessionCondition.LAB_STARTED,
     SessionCondition.PORTS_TAGGED,
+    SessionCondition.PORT_DRIFT,
     SessionCondition.PORTS_OPEN,
     SessionCondition.HOST_REACHABLE,
     SessionCondition.ENDS_SOON,
@@ -70,6 +71,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `tags_lost` are port tags that the import should have made and the server does not have,
     `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
     `keep_seconds` is how long settings let a lab be kept before its teardown; 0: it is not.
+    `ports_seen` are the ports that its nodes name; None: they were not looked at, or there are none.
     `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
@@ -95,6 +97,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     tags_lost: tuple[str, ...] = ()
     tags_added: tuple[str, ...] | None = None
     keep_seconds: float = 0.0
+    ports_seen: dict[str, int] | None = None
     used: dict[str, Use] | None = None
     measured: int = 0
     trouble: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from labfleet.decisions import port_drift
 from labfleet.decisions.lifecycle.session.draft import (
     ANSWERS,
     PLACEMENTS,
@@ -104,6 +105,7 @@ def _queue_again(draft: Draft, reason: AnyReason, detail: str) -> Step:
     draft.drop(FINALIZER_LAB)
     for name in PRESENT:
         draft.set(conditions=conditions.drop(draft.status.conditions, name))
+    draft.status = port_drift.forgotten(draft.status)
     draft.set(lab=None, ports=(), worker=None, ready_at=None, outcome=None, outcome_message="")
     draft.fact(SessionCondition.WORKER_ASSIGNED, "False", SessionReason.TAKEN_BACK, str(reason))
     return draft.go(S.PENDING, reason, f"placed again: {detail}", release=True)

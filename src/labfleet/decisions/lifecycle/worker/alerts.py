@@ -25,6 +25,8 @@ from labfleet.resources.worker import Health
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 CONFIRM = 2
+SHOWN = 3
+"""How many sessions a sentence names."""
 IMPAIRED_SECONDS = 120
 """How long a check must fail before it counts (facts/aws.md#status-checks)."""
 
@@ -40,6 +42,7 @@ OF_A_MACHINE = (
     WorkerCondition.LICENCE_EXPIRING,
     WorkerCondition.OVER_COMMITTED,
     WorkerCondition.PORTS_LOW,
+    WorkerCondition.PORT_DRIFT,
 )
 """Conditions that end with the boot, and with the machine; then they need no attention."""
 
@@ -54,6 +57,7 @@ def note(draft: Draft) -> None:
     _silent(draft)
     _load(draft)
     _ports(draft)
+    _drift(draft)
     phase = draft.status.phase
     if phase not in phases.WATCHED:
         draft.set(health=Health.UNKNOWN)
@@ -354,6 +358,19 @@ def _ports(draft: Draft) -> None:
         )
     elif share < low and before is not None:
         draft.fact(WorkerCondition.PORTS_LOW, "False", WorkerReason.ENOUGH_FREE)
+
+
+def _drift(draft: Draft) -> None:
+    """Name the sessions whose labs have other ports than they were given."""
+    drifted = draft.seen.drifted
+    if drifted is None:
+        return
+    if drifted:
+        more = f" and {len(drifted) - SHOWN} more" if len(drifted) > SHOWN else ""
+        told = f"labs of {', '.join(drifted[:SHOWN])}{more} name other ports than they were given"
+        draft.fact(WorkerCondition.PORT_DRIFT, "True", WorkerReason.PORTS_DIFFER, told)
+    elif _before(draft, WorkerCondition.PORT_DRIFT) is not None:
+        draft.fact(WorkerCondition.PORT_DRIFT, "False", WorkerReason.PORTS_AS_GIVEN)
 
 
 def _percent(values: Values, limit: float) -> Measured | None:

@@ -57,7 +57,7 @@ CML's web service or one bad call makes one or two. Nobody waits longer beside a
 what was never imported there leaves (`session.moving`)."""
 FAILED_CHECKS = 1000
 """From here on failed checks are not counted further, so that a dead server costs no writes."""
-FOREIGN_PORTS_KEPT = 500
+FOREIGN_PORTS_KEPT = port_holders.NAMED
 """How many numbers `foreignPorts` names; `heldPorts` bounds itself and leaves none out."""
 PROVIDER_BELIEVED = provider.PATIENCE.total_seconds()
 HELD_UP = "; held up: "
@@ -96,7 +96,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     off. `server_silent` are the seconds since CML last answered, once this look was over. `trouble`
     says why something could not be looked at. `idle` is what a look for the idle rule found.
     `strays` are the labs with our marker that are no session's; `unasked_ports` the numbers that labs
-    there name and were not given, `port_use` how the ports are used beside them.
+    there name and were not given, `port_use` how the ports are used beside them; `drifted` the
+    sessions here whose labs have drifted ports, None: not looked.
     """
 
     machine: MachineStatus | None = None
@@ -111,6 +112,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     capacity: Amounts | None = None
     unasked_ports: tuple[SeenPort, ...] | None = None
     port_use: PortUse | None = None
+    drifted: tuple[str, ...] | None = None
     strays: tuple[SeenLab, ...] | None = None
     stray_rules: stray_labs.Rules = stray_labs.Rules()
     sessions: int = 0
@@ -348,11 +350,8 @@ def note_server(draft: Draft) -> None:
 
 def _note_ports(draft: Draft, seen: tuple[SeenPort, ...]) -> None:
     """Record the numbers that labs on the server name unasked, so that nobody is given one."""
-    named = sorted({(each.transport, each.number) for each in seen})[:FOREIGN_PORTS_KEPT]
-    draft.set(
-        held_ports=port_holders.noted(draft.status.held_ports, seen, draft.now),
-        foreign_ports=tuple(f"{transport}/{number}" for transport, number in named),
-    )
+    held = port_holders.noted(draft.status.held_ports, seen, draft.now)
+    draft.set(held_ports=held, foreign_ports=port_holders.named(held, FOREIGN_PORTS_KEPT))
 
 
 def _note_capacity(draft: Draft) -> None:
