@@ -26,6 +26,7 @@ from fleet_world import TOPOLOGY
 from labfleet.interfaces import store as stores
 from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
+from labfleet.resources.history import Run, RunKind, Use
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
@@ -232,6 +233,28 @@ async def a_moved_slot(ask: Recorder) -> None:
     await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
 
 
+async def what_it_should_ask_for(ask: Recorder) -> None:
+    """Let six sessions of a definition be over, and apply what they used; undo and apply again."""
+    world = ask.api.world
+    await world.definition("campus", resources={"cpu": 8, "memory": "4Gi"})
+    use = {"cpu_milli": Use(peak=500.0), "memory_mib": Use(peak=700.0)}
+    writes = tuple(
+        stores.Teach(
+            Run(kind=RunKind.SESSION, uid=f"campus-{number}", family="campus", use=use,
+                duration_seconds=3600.0, ended_at=world.clock.now())
+        )
+        for number in range(6)
+    )  # fmt: skip
+    await world.store.commit(stores.Commit(stores.Cause("test", world.clock.now()), writes))
+    at = "/api/v1/definitions/campus/recommendation"
+    proposed = {"value": "bound", "reason": "its sessions use a quarter"}
+    await ask.ask("POST", f"{at}/propose", proposed)
+    await ask.ask("GET", at)
+    await ask.ask("POST", f"{at}/apply", {"value": "proposed"})
+    await ask.ask("POST", f"{at}/undo", {"reason": "the exam needs more"})
+    await ask.ask("POST", "/api/lablet-definitions/campus/apply", {"value": "bound"})
+
+
 async def what_is_used(ask: Recorder, run: str) -> None:
     """Let a run, its cluster and a lab be measured once, and ask what they use."""
     services = ask.api.world.services
@@ -391,6 +414,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )
     await a_moved_slot(ask)
+    await what_it_should_ask_for(ask)
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from surface_of_drift import DRIFT
 from surface_of_kept import KEPT
+from surface_of_learned import LEARNED
+from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 
@@ -445,6 +447,8 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | KEPT
+    | LEARNED
+    | RECOMMENDATIONS
     | SLOTS
     | DRIFT
     | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import admission_breaks
 import cluster_breaks
 import decision_breaks
+import learned_breaks
 import product_breaks
 import promise_breaks
 import provider_breaks
@@ -23,6 +24,7 @@ BREAKS = {
     **admission_breaks.BREAKS,
     **cluster_breaks.BREAKS,
     **promise_breaks.BREAKS,
+    **learned_breaks.BREAKS,
 }
 SEEDS = 50
 

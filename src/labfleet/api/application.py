@@ -16,6 +16,7 @@ from labfleet.api.compatible import (
     compat_history,
     compat_routes,
     compat_worker_routes,
+    definition_routes,
     run_routes,
     worker_region_routes,
 )
@@ -47,6 +48,7 @@ from labfleet.api.verbs import (
     licence_routes,
     log_routes,
     port_routes,
+    recommendation_routes,
     settings_routes,
     system_routes,
     telemetry_routes,
@@ -233,6 +235,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
         *log_routes.routes(services),
         *port_routes.routes(services),
         *learning_routes.routes(services),
+        *recommendation_routes.routes(services),
         *calendar_routes.routes(services),
         *licence_routes.routes(services),
         *settings_routes.routes(services),
@@ -244,6 +247,7 @@ def _compatible(services: ServiceContext) -> list[Route]:
     """Return the routes under other systems' names."""
     return [
         *compat_routes.routes(services),
+        *definition_routes.routes(services),
         *run_routes.routes(services),
         *compat_history.routes(services),
         *cml_data.routes(services),

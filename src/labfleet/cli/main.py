@@ -47,6 +47,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "ports",
         "Show which ports of workers are used, held and free.",
     ),
+    "recommend": (
+        "labfleet.cli.commands.recommending",
+        "recommend",
+        "Show and apply what a definition should ask for.",
+    ),
     "logs": ("labfleet.cli.commands.logs", "logs", "Show the console text kept of a worker."),
     "watch": ("labfleet.cli.commands.watching", "watch", "Follow objects as they change (get -w)."),
     "wait": (

@@ -23,6 +23,9 @@ from labfleet.controllers.discovery import KEY as DISCOVERY
 from labfleet.controllers.discovery import DiscoveryController
 from labfleet.controllers.garbage import KEY as GARBAGE
 from labfleet.controllers.garbage import GarbageController
+from labfleet.controllers.lab_reviews import GATHER_SECONDS as REVIEW_GATHER_SECONDS
+from labfleet.controllers.lab_reviews import ROUND_SECONDS as REVIEW_ROUND_SECONDS
+from labfleet.controllers.lab_reviews import LabReviews, key_of
 from labfleet.controllers.pool import PoolController
 from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Decided, Scheduler
@@ -49,6 +52,7 @@ from labfleet.interfaces.cluster_view import ClusterViewer, NoViewer
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.cluster import Cluster
+from labfleet.resources.definition import Definition
 from labfleet.resources.fleet_settings import Settings
 from labfleet.resources.image import Image
 from labfleet.resources.meta import Key, Ref, Resource
@@ -200,7 +204,33 @@ class Assembly:
         context.cache.on_change(Image, changed)
         context.cache.on_change(Template, changed)
         context.cache.on_change(Pool, _wakes(made.queue, DEFINITIONS))
-        return [made]
+        return [made, self._reviews(context)]
+
+    def _reviews(self, context: Context) -> Controller:
+        """Return the controller that judges what definitions ask for; ended sessions wake it."""
+        reviews, cache = LabReviews(context, self.services), context.cache
+        made = self._controller(context, "review", reviews.reconcile, 1)
+        made.resync(REVIEW_ROUND_SECONDS, reviews.all)
+
+        def session_changed(old: Resource | None, new: Resource | None) -> None:
+            key = reviews.of_ended(old, new)
+            if key is not None:
+                made.queue.add(key, after=REVIEW_GATHER_SECONDS, priority=EVENT)
+
+        def definition_changed(old: Resource | None, new: Resource | None) -> None:
+            for each in (old, new) if _asked(old, new) else ():
+                if isinstance(each, Definition):
+                    made.queue.add(key_of(each), after=GATHER_SECONDS, priority=EVENT)
+
+        def settings_changed(old: Resource | None, new: Resource | None) -> None:
+            if _asked(old, new):
+                for key in reviews.all():
+                    made.queue.add(key, after=GATHER_SECONDS, priority=EVENT)
+
+        cache.on_change(Session, session_changed)
+        cache.on_change(Definition, definition_changed)
+        cache.on_change(Settings, settings_changed)
+        return made
 
     def _webhooks(self, context: Context) -> list[Controller]:
         """Return the controller that delivers events, if there is a way to deliver them."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from labfleet.controllers.context import Context
-from labfleet.decisions import placement
+from labfleet.decisions import learned_demand, placement
 from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.engine.cache import Cache
@@ -154,5 +154,11 @@ def held(cache: Cache, worker: Worker) -> tuple[Reservation, ...]:
 
 
 def reserved(sessions: Sequence[Session]) -> tuple[Reservation, ...]:
-    """Return the reservations of these sessions."""
-    return tuple([held for session in sessions if (held := session.status.reservation) is not None])
+    """Return the reservations of these sessions, learned ones as large as was measured."""
+    return tuple(
+        [
+            held if session.status.demand is None else learned_demand.held(session) or held
+            for session in sessions
+            if (held := session.status.reservation) is not None
+        ]
+    )

@@ -186,7 +186,10 @@ class Scheduler:
         begun = clock()
         choice = await self._choose(session, request, board)
         took = round((clock() - begun) * 1e3, 3)
-        return Choice(msgspec.structs.replace(choice.decision, latency_ms=took), choice.claim)
+        known = msgspec.structs.replace(
+            choice.decision, latency_ms=took, demand=session.status.demand
+        )
+        return Choice(known, choice.claim)
 
     def _never(
         self,
@@ -218,7 +221,7 @@ class Scheduler:
             )
         never = self._never(session, definition, request, board)
         if never is not None:
-            return await self._end(session, never)
+            return await self._end(session, _of(session, never))
         choice = await self._timed_choice(session, request, board)
         decision = choice.decision
         if decision.chosen is None:
@@ -263,7 +266,7 @@ class Scheduler:
             )
         never = self._never(session, definition, request, board)
         if never is not None:
-            return await self._end(session, never)
+            return await self._end(session, _of(session, never))
         looked_for = Leads(self.context.cache).looked_for(session) or board.now
         message = f"its slot is ahead; a worker is looked for from {utc_text(looked_for)}"
         decision = Decision(
@@ -273,6 +276,7 @@ class Scheduler:
             at=board.now,
             revision=board.revision,
             requested=request.amounts,
+            demand=session.status.demand,
         )
         return await self._wait(session, decision, board, session.status.claim)
 
@@ -447,6 +451,11 @@ class Scheduler:
         if board is not None:
             board.promises.took(session, status.claim, None, revision)
         return revision
+
+
+def _of(session: Session, decision: Decision) -> Decision:
+    """Return a decision with what its session is counted with."""
+    return msgspec.structs.replace(decision, demand=session.status.demand)
 
 
 def _seconds(left: timedelta) -> float:

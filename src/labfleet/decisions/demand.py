@@ -71,6 +71,17 @@ def of(
     )
 
 
+def memory_of(
+    topology: Topology, defaults: Mapping[str, NodeDefault] = node_definitions.DEFAULTS
+) -> dict[str, int]:
+    """Return by its label the MiB of memory that each node reserves; of those that are machines."""
+    return {
+        node.label: default.ram_mib if node.ram is None else node.ram
+        for node in topology.nodes
+        if (default := defaults.get(node.node_definition, node_definitions.UNKNOWN)).has_vm
+    }
+
+
 def start_budget(boot_seconds: int, *, ahead: int = 0) -> int:
     """Return the seconds a start may take when this many labs of its worker start before it.
 

@@ -53,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
         help="as many workers on people's own servers besides (default 0)")  # fmt: skip
     add("--simulations", type=_whole(0, 100_000), metavar="N",
         help="run scripts a day that ask for clusters (default none)")  # fmt: skip
+    add("--learned", type=_whole(0, 100_000), metavar="N",
+        help="sessions a day that are counted with what past ones used (default none)")  # fmt: skip
     add("--book", action="store_true",
         help="play an exam booked two weeks ahead by 50 callers at once instead of a day")  # fmt: skip
     add("--replicas", type=_whole(1, 9), help="processes of the product (default 2)")

@@ -43,8 +43,9 @@ SHOW_EVERY = 0.5
 TELL_EVERY = 30.0
 """Seconds between two lines of progress where no terminal can redraw one."""
 OF_SEEDS = (
-    "seeds", "hours", "workers", "sessions", "exam", "namespaces", "static", "simulations", "book",
-    "replicas", "faults", "without", "keep", "wire", "every_fault", "minutes", "state", "no_shrink",
+    "seeds", "hours", "workers", "sessions", "exam", "namespaces", "static", "simulations", "learned",
+    "book", "replicas", "faults", "without", "keep", "wire", "every_fault", "minutes", "state",
+    "no_shrink",
 )  # fmt: skip
 """Options that say how seeds are played, by their names in the parser."""
 _shares: Any = None

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from labfleet.resources.amounts import Amounts, Shortage
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Record
 
 CANDIDATES = 12
@@ -62,6 +63,7 @@ class Decision(Record, frozen=True, kw_only=True):
     strategy: By what the worker was chosen among those that fit; empty where nothing was chosen.
     parts: What the chosen one's score is made of, and what its pool was chosen by.
     latency_ms: How long the decision took, in milliseconds of machine time; null when not measured.
+    demand: The bounds of past use that `requested` was made of; null where it is what was declared.
     """
 
     outcome: Outcome
@@ -80,3 +82,4 @@ class Decision(Record, frozen=True, kw_only=True):
     strategy: str = ""
     parts: dict[str, float] = {}
     latency_ms: float | None = None
+    demand: LearnedDemand | None = None

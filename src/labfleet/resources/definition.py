@@ -14,8 +14,10 @@ import msgspec
 
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
-from labfleet.resources.declaration import Kind, columns, filters, runbook
+from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
 from labfleet.resources.kept_work import Keep
+from labfleet.resources.lab_recommendation import AppliedSize, ProposedSize
+from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource
 from labfleet.resources.strategy import LabType
 
@@ -23,6 +25,7 @@ TOPOLOGY_LIMIT = 4 * 2**20
 FAMILY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 WARN_MINUTES = (15, 5)
 """How long before its end a session is said to end soon, where nobody says otherwise."""
+Family = Annotated[str, msgspec.Meta(pattern=FAMILY_PATTERN)]
 Variable = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Minute = Annotated[int, msgspec.Meta(ge=1, le=1440)]
 CmlVersion = Annotated[str, msgspec.Meta(pattern=r"^\d{1,4}(\.\d{1,4}){0,3}$")]
@@ -40,6 +43,9 @@ class DefinitionReason(Reason):
     MISSING = "Missing", "No worker of the track has one of them; the message says which."
     NOT_SEEN = "NotSeen", "No worker of a machine image of the track was looked at yet."
     NO_PLACE = "NoPlace", "No worker and no pool serves the track."
+    ASKS_TOO_MUCH = "AsksTooMuch", "It asks for much more than its sessions use."
+    ASKS_TOO_LITTLE = "AsksTooLittle", "It asks for much less than its sessions use."
+    NEAR_USE = "NearUse", "What it asks for is near what its sessions use."
 
 
 class DefinitionCondition(ConditionType):
@@ -57,6 +63,13 @@ class DefinitionCondition(ConditionType):
         DefinitionReason.MISSING,
         DefinitionReason.NOT_SEEN,
         DefinitionReason.NO_PLACE,
+    )
+    NEEDS_REVIEW = (
+        "NeedsReview",
+        "What it asks for differs significantly from what its sessions use.",
+        DefinitionReason.ASKS_TOO_MUCH,
+        DefinitionReason.ASKS_TOO_LITTLE,
+        DefinitionReason.NEAR_USE,
     )
 
 
@@ -115,6 +128,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     track: Lab track whose workers may host it; null means any.
     resources: What one lab needs; null means computed from the topology and the node definitions'
     defaults.
+    demand: With what its sessions are counted: what is declared, or a bound of what past ones used;
+    null means what its track's pools say.
     lab_user: Account for CML that the sessions' `status.access` names; null means none.
     port_template: Ports that a lab needs; null means read from the topology's port tags.
     variables: Variables that stand as ${NAME} in configurations of the topology's nodes; each lab gets
@@ -147,7 +162,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     title: Annotated[str, msgspec.Meta(max_length=200)] = ""
     description: Annotated[str, msgspec.Meta(max_length=4096)] = ""
     version: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.-]+)?$")] = "1.0.0"
-    family: Annotated[str, msgspec.Meta(pattern=FAMILY_PATTERN)] | None = None
+    family: Family | None = None
     track: str | None = None
     resources: Amounts | None = None
     port_template: tuple[PortRequest, ...] | None = None
@@ -169,6 +184,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     replacement: str | None = None
     lab_user: LabUser | None = None
     variables: Annotated[tuple[Variable, ...], msgspec.Meta(max_length=32)] = ()
+    demand: DemandRule | None = None
 
 
 class DefinitionStatus(Record, frozen=True, kw_only=True):
@@ -177,6 +193,8 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     phase: Whether new sessions may use it.
     conditions: Facts about it, each with its reason.
     demand: What one lab needs.
+    reserved: What its nodes reserve on a server by themselves, whatever `resources` says; all 0 where
+    an earlier version made it.
     ports: Ports that one lab gets.
     node_count: Nodes of the topology that take capacity.
     node_definitions: How many nodes there are of each node definition.
@@ -184,6 +202,8 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     image_definitions: Image definitions that its nodes name; the other nodes take CML's default.
     topology_digest: SHA-256 of the topology.
     boot_seconds: How long the lab is taken to boot.
+    applied: Which recommendation made this version; null when none did.
+    proposal: What somebody proposes that it asks for; null when nobody does.
     unplaced: Nodes whose file gives no x or no y; they get a place at each import.
     observed_generation: Generation of the spec that this status is about.
     """
@@ -191,6 +211,7 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     phase: Literal["ACTIVE", "DEPRECATED"] = "ACTIVE"
     conditions: tuple[Condition, ...] = ()
     demand: Amounts = Amounts()
+    reserved: Amounts = Amounts()
     ports: tuple[PortRequest, ...] = ()
     node_count: int = 0
     node_definitions: dict[str, int] = {}
@@ -198,6 +219,8 @@ class DefinitionStatus(Record, frozen=True, kw_only=True):
     image_definitions: tuple[str, ...] = ()
     topology_digest: str = ""
     boot_seconds: int = 0
+    applied: AppliedSize | None = None
+    proposal: ProposedSize | None = None
     unplaced: int = 0
     observed_generation: int = 0
 
@@ -208,6 +231,11 @@ class Definition(Resource, frozen=True, kw_only=True):
     spec: DefinitionSpec
     status: DefinitionStatus = DefinitionStatus()
     kind: str = "Definition"
+
+
+def family_of(definition: Definition) -> str:
+    """Return the family that a definition is of: the one that it names, else its own."""
+    return definition.spec.family or definition.name
 
 
 class DefinitionPin(Record, frozen=True, kw_only=True):
@@ -249,6 +277,16 @@ _RUNBOOK = runbook(
             "server: workers are looked at each hour."
         ),
     ),
+    (
+        "NeedsReview",
+        "",
+        "True: what it asks for differs significantly from what its past sessions used.",
+        "labfleet recommend definition/NAME",
+        (
+            "Read the recommendation, and apply it as the next version of its family: "
+            "`labfleet recommend definition/NAME --apply bound`; sessions that are booked keep theirs."
+        ),
+    ),
 )
 KIND = Kind(
     name="Definition",
@@ -265,6 +303,7 @@ KIND = Kind(
         "MEMORY(MiB)=status.demand.memoryMib",
         "PORTS=status.demand.ports",
         "TITLE=spec.title*",
+        "FAMILY=spec.family*",
     ),
     text_limit=TOPOLOGY_LIMIT,
     filters=filters("phase=status.phase"),
@@ -286,6 +325,8 @@ KIND = Kind(
     news=(
         (DefinitionCondition.NODES_KNOWN, "False"),
         (DefinitionCondition.AVAILABLE, "False"),
+        (DefinitionCondition.NEEDS_REVIEW, "True"),
     ),
+    loud=(Loud(DefinitionCondition.NEEDS_REVIEW, "True", "info"),),
     runbook=_RUNBOOK,
 )

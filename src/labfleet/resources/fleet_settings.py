@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -18,10 +17,12 @@ import msgspec
 
 from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
+from labfleet.resources.automation import Automation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.kept_work import Keeping
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 from labfleet.resources.scheduling import Scheduling
+from labfleet.resources.settings_of_labs import Review
 from labfleet.resources.settings_of_people import Access, Notices
 
 NAME = "fleet"
@@ -273,21 +274,6 @@ class Admission(Record, frozen=True, kw_only=True):
     trust_reports: bool = False
 
 
-class Automation(Record, frozen=True, kw_only=True):
-    """The switch that stops every automatic action at once; what people ask for goes on.
-
-    paused: Whether every automatic action rests.
-    reason: Why, in the words of whoever paused it.
-    by: Who paused it.
-    since: Since when it rests.
-    """
-
-    paused: bool = False
-    reason: Annotated[str, msgspec.Meta(max_length=1024)] = ""
-    by: Annotated[str, msgspec.Meta(max_length=256)] = ""
-    since: datetime | None = None
-
-
 class FleetSettings(Record, frozen=True, kw_only=True):
     """What holds, every field filled."""
 
@@ -303,6 +289,7 @@ class FleetSettings(Record, frozen=True, kw_only=True):
     scheduling: Scheduling = Scheduling()
     access: Access = Access()
     notices: Notices = Notices()
+    review: Review = Review()
     automation: Automation = Automation()
 
 
@@ -319,6 +306,7 @@ SECTIONS: dict[str, type[Record]] = {
     "scheduling": Scheduling,
     "access": Access,
     "notices": Notices,
+    "review": Review,
     "automation": Automation,
 }
 
@@ -363,6 +351,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     scheduling: By what the worker of a session is chosen.
     access: How much of where a lab is reached callers of role user see.
     notices: What owners are told of their sessions.
+    review: When what a definition asks for needs a review.
     automation: Whether every automatic action rests.
     """
 
@@ -378,6 +367,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     scheduling: dict[str, Any] = {}
     access: dict[str, Any] = {}
     notices: dict[str, Any] = {}
+    review: dict[str, Any] = {}
     automation: dict[str, Any] = {}
 
     def __post_init__(self) -> None:

@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from labfleet.resources.declaration import Kind, columns, filters
-from labfleet.resources.meta import Record, Resource, Text
+from labfleet.resources.definition import Family
+from labfleet.resources.meta import Record, Resource
 from labfleet.resources.session import Slot
 
 SEATS_LIMIT = 500
@@ -42,7 +43,9 @@ class Seat(Record, frozen=True, kw_only=True):
 class GroupSpec(Record, frozen=True, kw_only=True):
     """What is booked. Later only slot.end (for all seats), and who sits where, may change.
 
-    definition: Name of the definition whose lab each seat runs.
+    definition: Name of the definition whose lab each seat runs; left out where a family is named.
+    family: Family of definitions, whose newest version that is not deprecated becomes the definition
+    when the seats are booked; null where the definition is named.
     owner: Who booked it: sees, extends and ends the seats, whoever sits there; a user's own name
     unless an operator says another.
     slot: From when to when all seats run; it needs a start.
@@ -55,7 +58,7 @@ class GroupSpec(Record, frozen=True, kw_only=True):
     description: What it is for, for people.
     """
 
-    definition: Text
+    definition: Annotated[str, msgspec.Meta(max_length=256)] = ""
     owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
     slot: Slot = Slot()
     track: str | None = None
@@ -64,6 +67,7 @@ class GroupSpec(Record, frozen=True, kw_only=True):
     spare: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
     when_full: Literal["refuse", "some"] = "refuse"
     description: Annotated[str, msgspec.Meta(max_length=1024)] = ""
+    family: Family | None = None
 
 
 class BookedSeat(Record, frozen=True, kw_only=True, gc=False):
@@ -173,7 +177,7 @@ KIND = Kind(
         "MESSAGE=status.message*",
     ),
     filters=filters("owner=spec.owner", "definition=spec.definition"),
-    frozen=("definition", "owner", "track", "size", "spare", "when_full"),
+    frozen=("definition", "family", "owner", "track", "size", "spare", "when_full"),
     partial=("slot",),
     text_limit=_TEXT_LIMIT,
     named_by="definition",

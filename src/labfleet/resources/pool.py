@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from labfleet.resources.conditions import Condition
+from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource, Text
 from labfleet.resources.strategy import Strategy
 
@@ -105,6 +106,8 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     disruption: How many workers may be out of service at once.
     strategy: By what a worker is chosen for a session among those of the pool that fit; null means
     the fleet's, `scheduling.strategy`.
+    demand: With what sessions are counted whose definition does not say: what is declared, or a bound
+    of what past ones used; `bound` counts where all pools of the track say it.
     """
 
     template: Text
@@ -119,6 +122,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     paused: bool = False
     disruption: Disruption = Disruption()
     strategy: Strategy | None = None
+    demand: DemandRule = "declared"
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ import msgspec
 from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
-from labfleet.resources.definition import DefinitionPin, LabUser, Variable
+from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variable
 from labfleet.resources.history import Use
 from labfleet.resources.kept_work import KeptWork
-from labfleet.resources.meta import Effect, Record, Resource, Text
+from labfleet.resources.learned_demand import LearnedDemand
+from labfleet.resources.meta import Effect, Record, Resource
 
 FINALIZER_LAB = "labfleet/cml-lab"
 
@@ -95,7 +96,9 @@ Value = Annotated[str, msgspec.Meta(max_length=1024)]
 class SessionSpec(Record, frozen=True, kw_only=True):
     """What a person asks for. Only the slot, by verbs, priority and cancel may change later.
 
-    definition: Name of the definition whose lab is run.
+    definition: Name of the definition whose lab is run; left out where a family is named.
+    family: Family of definitions, whose newest version that is not deprecated becomes the definition
+    when the session is accepted; null where the definition is named.
     owner: Whose session it is; a user's own name unless an operator says another.
     slot: From when to when it shall run.
     track: Lab track whose workers may host it; null means the definition's.
@@ -117,7 +120,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     without a promise.
     """
 
-    definition: Text
+    definition: Annotated[str, msgspec.Meta(max_length=256)] = ""
     owner: Annotated[str, msgspec.Meta(max_length=256)] = ""
     slot: Slot = Slot()
     track: str | None = None
@@ -133,6 +136,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
     continue_from: Annotated[str, msgspec.Meta(max_length=253)] | None = None
+    family: Family | None = None
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
@@ -388,6 +392,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     phase_since: When the phase was entered (fleet time).
     conditions: Facts about it, each with its reason.
     definition: The definition as it was when the session was made.
+    demand: What it is counted with by a bound of past use; null: with what its definition declares.
     start: Resolved beginning of the slot.
     end: Resolved end of the slot.
     extensions: How far its own person has extended it.
@@ -477,6 +482,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     seat: SessionSeat | None = None
     kept: KeptWork | None = None
     continues: SessionLink | None = None
+    demand: LearnedDemand | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

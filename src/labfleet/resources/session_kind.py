@@ -413,6 +413,7 @@ KIND = Kind(
     ),
     frozen=(
         "definition",
+        "family",
         "owner",
         "track",
         "reservation_id",

@@ -27,9 +27,10 @@ from labfleet.service.kinds import session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, values, words
+from labfleet.web import charts, overview, recommended, values, words
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
+from labfleet.web.recommended import Panel
 from labfleet.web.values import Cell
 
 PORTS_ADDED = 50
@@ -70,6 +71,8 @@ class Detail:
     used: Used | None = None
     told: tuple[tuple[Cell, str], ...] = ()
     """What its owner was told, and when; the newest first."""
+    recommended: Panel | None = None
+    """What a definition should ask for, for those who look after definitions."""
     bad: frozenset[tuple[str, str]] = frozenset()
     """Conditions and the status of each with which it asks for somebody."""
     commands: tuple[str, ...] = ()
@@ -126,6 +129,7 @@ async def detail(
             each.type: values.instant(each.last_transition_time, now) for each in found.conditions
         },
         used=await charts.of(services, obj),
+        recommended=await recommended.of(services, caller, obj),
         told=tuple(
             (values.instant(each.at, now), each.notice.subject)
             for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]

@@ -34,6 +34,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet top clusters",
         "labfleet top simulation sim-1",
     ),
+    "recommend": (
+        "labfleet recommend definition campus",
+        "labfleet recommend definition/campus --apply bound -m 'November'",
+        "labfleet recommend campus --propose custom --memory 4Gi",
+        "labfleet recommend campus-v2 --undo",
+    ),
     "calendar-file": (
         "labfleet calendar-file --write labs.ics",
         "labfleet calendar-file -l exam=ccnp --write exam.ics",

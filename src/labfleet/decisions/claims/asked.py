@@ -25,11 +25,15 @@ def teardown(definition: Definition | None) -> timedelta:
 def asked(
     session: Session, definition: Definition, now: datetime, *, licensed: bool = False
 ) -> PlacementRequest:
-    """Return the session's request if it were placed now; `licensed`: on licensed workers only."""
+    """Return the session's request if it were placed now; `licensed`: on licensed workers only.
+
+    What it is counted with was fixed when it was accepted, where that was learned.
+    """
+    learned = session.status.demand
     first, last = definition.spec.cml_version_min, definition.spec.cml_version_max
     begin, end = resolve_slot(session, budget.of(session, definition), now)
     return PlacementRequest(
-        amounts=definition.status.demand,
+        amounts=definition.status.demand if learned is None else learned.amounts,
         start=begin,
         end=end + teardown(definition),
         track=session.spec.track or definition.spec.track,

@@ -113,6 +113,7 @@ def row_of(report: Report, options: Options) -> Row:
         "runs": dict(report.runs),
         "simulations": dict(report.simulations),
         "booked": dict(report.booked),
+        "learned": dict(report.learned),
     }
 
 
@@ -136,6 +137,8 @@ def command(seed: int, options: Options, keep: Iterable[int] | None = None) -> s
         words.append(f"--static {options.static}")
     if options.simulations:
         words.append(f"--simulations {options.simulations}")
+    if options.learned:
+        words.append(f"--learned {options.learned}")
     if options.wire:
         words.append("--wire")
     kept = options.keep if keep is None else tuple(keep)
@@ -149,7 +152,16 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
     hours = sum(row["virtual_hours"] for row in rows)
     cpu = sum(row["seconds"] for row in rows)
     totals: dict[str, Counter[str]] = {}
-    for name in ("faults", "outcomes", "sessions", "calls", "runs", "simulations", "booked"):
+    for name in (
+        "faults",
+        "outcomes",
+        "sessions",
+        "calls",
+        "runs",
+        "simulations",
+        "booked",
+        "learned",
+    ):
         total: Counter[str] = Counter()
         for row in rows:
             total.update(row[name])
@@ -178,6 +190,7 @@ def answer(rows: list[Row], options: Options, seconds: float, asked: int) -> Row
         "runs": dict(sorted(totals["runs"].items())),
         "simulations": dict(sorted(totals["simulations"].items())),
         "booked": dict(sorted(totals["booked"].items())),
+        "learned": dict(sorted(totals["learned"].items())),
         "overload": _overload(totals["simulations"]),
         "longest_settle_hours": round(max((row["settle_hours"] for row in rows), default=0), 2),
         "hours": options.hours,

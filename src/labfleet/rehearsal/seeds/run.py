@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from labfleet.rehearsal import faults
+from labfleet.rehearsal.people.learned_labs import LearnedLabs
 from labfleet.rehearsal.people.people import Demand, People
 from labfleet.rehearsal.people.run_scripts import RunScripts
+from labfleet.rehearsal.people.sending import Sender
 from labfleet.rehearsal.replicas import http_client
 from labfleet.rehearsal.replicas.fleet_client import DirectClient, FleetClient
 from labfleet.rehearsal.rules import convergence
 from labfleet.rehearsal.rules.invariants import Violation
+from labfleet.rehearsal.rules.learned import Learned
 from labfleet.rehearsal.seeds import booked_exam
 from labfleet.rehearsal.stage import scheduled_faults
 from labfleet.rehearsal.stage.stage import Stage, told
@@ -36,7 +39,8 @@ class Options:
 
     Each of `namespaces` has people, a pool and workers of its own, all of the same names. The
     first also has `static` workers on people's own servers. `simulations` are run scripts a day,
-    always in the namespace `default`. With `book` an exam that is booked two weeks ahead is played
+    always in the namespace `default`; `learned` are sessions a day that are counted with what past
+    ones used, in that namespace too. With `book` an exam that is booked two weeks ahead is played
     instead (`booked_exam`), and nothing else here counts.
     """
 
@@ -52,6 +56,7 @@ class Options:
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     static: int = 0
     simulations: int = 0
+    learned: int = 0
     book: booked_exam.Exam | None = None
 
 
@@ -61,7 +66,7 @@ class Report:
 
     `log` is the hash of the event log, `schedule` that of the order in which steps ran.
     `runs` is what became of run scripts, `simulations` what the rules of simulations looked at,
-    `booked` what became of who booked an exam.
+    `booked` what became of who booked an exam, `learned` how sessions of learned demand were counted.
     """
 
     seed: int
@@ -81,6 +86,7 @@ class Report:
     runs: Counter[str] = field(default_factory=Counter)
     simulations: Counter[str] = field(default_factory=Counter)
     booked: Counter[str] = field(default_factory=Counter)
+    learned: Counter[str] = field(default_factory=Counter)
 
 
 def plan_of(seed: int, options: Options) -> faults.FaultPlan:
@@ -205,11 +211,34 @@ def _scripts(stage: Stage, options: Options, report: Report) -> RunScripts:
     )
 
 
+def _learned_labs(stage: Stage, options: Options) -> LearnedLabs:
+    """Return the people whose labs are counted with what past ones used."""
+    client: FleetClient = DirectClient()
+    if options.wire:
+        client = http_client.HttpClient(stage.watcher.bugs.append)
+    rng = stage.rng.stream("learned labs")
+    return LearnedLabs(
+        count=round(options.learned * options.hours / 24),
+        hours=options.hours,
+        workers=options.workers,
+        rng=rng,
+        client=client,
+        sender=Sender(stage.rng.stream("learned labs' desk"), stage.living),
+        world=stage.cml_servers,
+    )
+
+
 async def _acts(stage: Stage, crowds: list[People], options: Options, report: Report) -> None:
     loop, gone = stage.loop, asyncio.Event()
     here = {stage.named("the crowd", people.run()) for people in crowds}
     if options.simulations:
         here.add(stage.named("the run scripts", _scripts(stage, options, report).run()))
+    learned = None
+    if options.learned:
+        learned = Learned(
+            stage.shared, stage.cloud, stage.cml_servers, stage.invariants.broken, report.learned
+        )
+        here.add(stage.named("the learned labs", _learned_labs(stage, options).run()))
 
     def went(crowd: asyncio.Task[None]) -> None:
         here.discard(crowd)
@@ -220,7 +249,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
         crowd.add_done_callback(went)
     for each in stage.plan.scheduled:
         stage.named(f"{each.word} (happening {each.number})", scheduled_faults.play(stage, each))
-    watch = stage.named("the patrol", _patrol(stage))
+    watch = stage.named("the patrol", _patrol(stage, learned))
     cares = [stage.named("the caretaker", people.operators.care()) for people in crowds]
     await asyncio.sleep(options.hours * 3600)
     await gone.wait()
@@ -233,7 +262,7 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
     least = sum(min(people.least, options.workers) for people in crowds)
     while loop.time() - quiet < convergence.SETTLE_HOURS * 3600:
         await asyncio.sleep(60)
-        most = options.workers * len(crowds)
+        most = options.workers * (len(crowds) + bool(options.learned))
         moving = convergence.unsettled(stage.invariants, least=least, most=most)
         moving += stage.simulations.unsettled()
         rest = 0 if moving else rest + 1
@@ -251,9 +280,11 @@ async def _acts(stage: Stage, crowds: list[People], options: Options, report: Re
         caretaker.cancel()
 
 
-async def _patrol(stage: Stage) -> None:
+async def _patrol(stage: Stage, learned: Learned | None) -> None:
     while True:
         await asyncio.sleep(60)
+        if learned is not None:
+            learned.patrol()
         _look(stage)
 
 

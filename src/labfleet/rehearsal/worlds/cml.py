@@ -29,6 +29,7 @@ from cml_simulator.core.errors import CmlError
 from cml_simulator.core.fleet import Fleet
 from cml_simulator.core.model import Lab as CmlLab
 from cml_simulator.core.model import Node
+from cml_simulator.core.use_curves import Curve
 from cml_simulator.core.world import (
     ADMIN_ID,
     BootStage,
@@ -86,6 +87,7 @@ class CmlServers:
     rng: SeededRng
     injector: FaultInjector
     boot_range: tuple[float, float] = (120.0, 420.0)
+    use_curves: tuple[Curve, ...] = ()
     fleet: Fleet = field(init=False)
     boots: SeededRng = field(init=False)
     _told: dict[tuple[str, Any], tuple[dict[str, Any], Any]] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class CmlServers:
         seconds = NEVER if hangs else self.boot_seconds()
         machine = replace(server.config.machine, boot_seconds=seconds)
         server.config = replace(server.config, machine=machine)
+        server.use_curves = self.use_curves
         return servers.boot(self.fleet, server, self.now())
 
     def stop(self, server_id: str) -> None:

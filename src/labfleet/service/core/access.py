@@ -59,6 +59,8 @@ ACTIONS = {
     "download": "have what was kept of {kinds}",
     "record": "report on {kinds}",
     "admit": "ask for or end {kinds}",
+    "recommend": "read what is recommended for {kinds}, or propose it",
+    "apply": "apply what is recommended for {kinds}",
     "pause": "pause or resume automatic actions",
     "tokens": "create, list or revoke {kinds}",
 }
@@ -71,7 +73,7 @@ also a machine's console text.
 _WRITES = frozenset({"create", "update", "delete"})
 _EVERYWHERE = {
     Role.ADMIN: frozenset(ACTIONS),
-    Role.OPERATOR: frozenset(ACTIONS) - {"tokens"},
+    Role.OPERATOR: frozenset(ACTIONS) - {"tokens", "apply"},
     Role.USER: frozenset[str](),
     Role.CONTROLLER: frozenset({"read"}),
     Role.RUNNER: frozenset[str](),

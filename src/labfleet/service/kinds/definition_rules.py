@@ -44,6 +44,8 @@ async def create_definition(services: ServiceContext, caller: Caller, new: Defin
             now=services.clock.now(),
         )
         status = msgspec.structs.replace(status, conditions=found)
+    # Only a verb gives it; what a caller says of the status never comes this far.
+    status = msgspec.structs.replace(status, applied=new.status.applied)
     made = msgspec.structs.replace(new, status=status)
     judge = catalogues.Judge(services.cache)
     return Admitted(with_availability(judge, made, services.clock.now()))
@@ -113,6 +115,7 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
     return DefinitionStatus(
         phase="DEPRECATED" if spec.deprecated else "ACTIVE",
         demand=amounts.Amounts(**total),
+        reserved=needed.amounts,
         ports=ports,
         node_count=needed.node_count,
         node_definitions=needed.definitions,
@@ -125,6 +128,25 @@ def status_of(spec: DefinitionSpec) -> DefinitionStatus:
         unplaced=parsed.unplaced,
         observed_generation=1,
     )
+
+
+async def reserved(services: ServiceContext, definition: Definition) -> amounts.Amounts:
+    """Return what a lab's nodes reserve by themselves, also of one that an earlier version made.
+
+    Where its topology cannot be read any more, that is what it declares: no less is safe.
+    """
+    known, spec = definition.status.reserved, definition.spec
+    if known.labs:
+        return known
+    if spec.resources is None:
+        return definition.status.demand
+    try:
+        made = await services.aside.run(
+            len(spec.topology), lambda: demand.of(topology_check.check(spec.topology))
+        )
+    except errors.Invalid:
+        return definition.status.demand
+    return made.amounts
 
 
 def unplaced(definition: Definition) -> str:

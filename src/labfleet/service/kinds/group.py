@@ -29,6 +29,7 @@ from labfleet.service.kinds import (
     group_seats,
     indices,
     session_claims,
+    session_demand,
     session_rules,
     session_shares,
     session_times,
@@ -58,16 +59,17 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
         raise intake.invalid(("spec.owner", "you can book groups for yourself only"))
     if not owner.isprintable():
         raise intake.invalid(("spec.owner", "must not hold control characters"))
-    new = with_spec(new, owner=owner)
     seats = group_seats.checked(new.spec)
-    definition = await session_rules.usable(services, spec.definition, new.namespace)
+    definition = await session_rules.named(services, spec, new.namespace)
+    new = with_spec(new, owner=owner, definition=definition.name)
     session_rules.own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         _few_enough(services, owner)
         session_shares.few_enough(services, owner, new.namespace, len(seats))
-    asked = SessionSpec(definition=spec.definition, slot=spec.slot)
+    asked = SessionSpec(definition=definition.name, slot=spec.slot)
     start, end = session_times.resolved(asked, definition, services.clock.now())
-    made = group_seats.sessions(services, new, seats, definition)
+    demand = await session_demand.of_new(services, definition, new.spec.track)
+    made = group_seats.sessions(services, new, seats, definition, demand)
     if who.role is Role.USER:
         session_shares.short_enough(services, made)
     some = spec.when_full == "some"

@@ -20,6 +20,7 @@ from labfleet.resources.group import (
     SeatCounts,
     seats_of,
 )
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import (
     TERMINAL,
@@ -81,7 +82,11 @@ def _wrong(spec: GroupSpec, seats: list[Seat]) -> Iterator[tuple[str, str]]:
 
 
 def sessions(
-    services: ServiceContext, group: Group, seats: Iterable[Seat], definition: Definition
+    services: ServiceContext,
+    group: Group,
+    seats: Iterable[Seat],
+    definition: Definition,
+    demand: LearnedDemand | None = None,
 ) -> list[Session]:
     """Return the sessions of new seats, named and with their slots, without claims.
 
@@ -117,7 +122,7 @@ def sessions(
                 )
             ),
         )
-        made.append(session_rules.pinned(new, definition, now))
+        made.append(session_rules.pinned(new, definition, now, demand))
     if problems:
         raise intake.invalid(*problems, reason="TooLong")
     return made

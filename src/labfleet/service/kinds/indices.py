@@ -19,6 +19,7 @@ from labfleet.decisions.ledger import OVERDUE
 from labfleet.engine.index import Index
 from labfleet.kernel.clock import in_utc
 from labfleet.resources import alerts, conditions, refs
+from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Ref, Resource
@@ -286,6 +287,10 @@ def _growing(pool: Pool) -> Iterable[tuple[str, str | None, bool]]:
     return ((pool.namespace, pool.spec.track, full), (pool.namespace, None, full))
 
 
+def _family_of(definition: Definition) -> Iterable[tuple[str, str]]:
+    return ((definition.namespace, family_of(definition)),)
+
+
 def _template_of(pool: Pool) -> Iterable[str]:
     return (refs.template_of(pool).key.path,)
 
@@ -338,6 +343,8 @@ POOLS_GROWING = Index(Pool, "growing", _growing)
 """By namespace, track (None: any) and whether at their maximum: those that grow by need."""
 POOLS_OF_TEMPLATE = Index(Pool, "template", _template_of)
 POOLS_IN = Index(Pool, "namespace", _namespace_of)
+DEFINITIONS_OF_FAMILY = Index(Definition, "family", _family_of)
+"""By namespace and family all its versions."""
 SIMULATIONS_HOLDING = Index(Simulation, "holding", _holding)
 """By cluster the approved and running ones: only they hold capacity."""
 SIMULATIONS_QUEUED = Index(Simulation, "queued", _queued)

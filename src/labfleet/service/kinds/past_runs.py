@@ -12,6 +12,7 @@ from labfleet.resources import amounts, conditions
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
 from labfleet.resources.definition import Definition
+from labfleet.resources.definition import family_of as lab_family
 from labfleet.resources.history import Run, RunKind, Source, Use, compared, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
 from labfleet.resources.simulation import (
@@ -45,14 +46,14 @@ def of_session(
     if definition is not None:
         asked["track"] = before.spec.track or definition.spec.track
     nodes = {} if definition is None else {"nodes": float(definition.status.node_count)}
-    family = None if definition is None else definition.spec.family
+    family = name if definition is None else lab_family(definition)
     pool = None if worker is None else worker.spec.pool
     return Run(
         kind=RunKind.SESSION,
         uid=before.metadata.uid,
         name=before.name,
         namespace=before.namespace,
-        family=family or name,
+        family=family,
         owner=before.spec.owner,
         place=pool or after.worker or "",
         parameters=typed({**asked, **nodes}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from labfleet.decisions import placement, stray_labs
+from labfleet.decisions import learned_demand, placement, stray_labs
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
 from labfleet.decisions.claims.steps import Row
 from labfleet.decisions.lifecycle.worker import phases
@@ -105,7 +105,7 @@ class Claims:
         A lab that overstays into another day holds its place until it was seen gone.
         """
         for session in self._cache.by(indices.SESSIONS_HERE, worker.key.path):
-            held, claim = session.status.reservation, session.status.claim
+            held, claim = learned_demand.held(session), session.status.claim
             if session.metadata.uid in into or session.metadata.uid == self._without:
                 continue
             if held is None:
@@ -130,11 +130,14 @@ class Claims:
 
 
 def read(cache: Cache, sessions: Iterable[Session]) -> list[Claimed]:
-    """Return the claims of sessions as they stand, in the order of the sessions."""
+    """Return the claims of sessions as they stand, in the order of the sessions.
+
+    A lab that uses more than was learned leaves the less of its place to promise.
+    """
     return [
-        Claimed(uid=each.metadata.uid, claim=each.status.claim, worker=_serving(cache, each))
+        Claimed(uid=each.metadata.uid, claim=claim, worker=_serving(cache, each))
         for each in sessions
-        if each.status.claim is not None
+        if (claim := learned_demand.claimed(each)) is not None
     ]
 
 

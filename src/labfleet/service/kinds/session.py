@@ -26,6 +26,7 @@ _ASKED = frozenset(
         "definition",
         "durationMinutes",
         "environment",
+        "family",
         "limits",
         "owner",
         "priority",

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from labfleet.decisions import learned_demand
 from labfleet.decisions.claims import refusals
 from labfleet.decisions.claims.asked import asked
 from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
@@ -252,7 +253,9 @@ async def longer(
     request = PlacementRequest(
         amounts=claim.amounts, start=max(now, claim.start), end=until, track=pool.spec.track
     )
-    place, lack = _roomy(found, old, claim, request, now)
+    # A lab that uses more than was learned takes that much of the others' time, too.
+    real = learned_demand.claimed(old) or claim
+    place, lack = _roomy(found, old, claim, replace(request, amounts=real.amounts), now)
     if lack is not None:
         told = refusals.lacking(found.extent, lack)
         why = f"the time after {utc_text(present, seconds=True)} is promised to others: {told}"

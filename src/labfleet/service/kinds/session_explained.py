@@ -24,7 +24,7 @@ from labfleet.resources.session_conditions import (
 )
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import pool_claims, session_told
+from labfleet.service.kinds import pool_claims, session_counted, session_told
 from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.kinds.session_holdup import Held, broken, held_up
 
@@ -134,7 +134,9 @@ def _of_session(
         fix = told.runbook.fix.replace("POOL", held.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    more = (*_preferred(status.decision), *_extensions(obj, definition), *_drift(obj), *tries)
+    counted, drift = tuple(session_counted.lines(obj)), tuple(_drift(obj))
+    extends = tuple(_extensions(obj, definition))
+    more = (*_preferred(status.decision), *counted, *extends, *drift, *tries)
     return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from labfleet.decisions import placement
+from labfleet.decisions import learned_demand, placement
 from labfleet.decisions.claims.asked import TEARDOWN, asked
 from labfleet.decisions.lifecycle.session import budget
 from labfleet.decisions.lifecycle.session import phases as session_phases
@@ -282,7 +282,7 @@ class _Look:
         return Host(worker=candidate, boot=boot, since=since)
 
     async def _stay(self, session: Session) -> Stay:
-        status, held = session.status, session.status.reservation
+        status, held = session.status, learned_demand.held(session)
         assert held is not None  # noqa: S101 - the caller has looked
         row, uid = vector(held.amounts), session.metadata.uid
         if status.phase in _ENDING or session_phases.end_asked(session):
@@ -300,7 +300,7 @@ class _Look:
 
     def _booked(self, worker: Worker) -> Iterable[Booked]:
         for each in self._cache.by(indices.SESSIONS_HERE, worker.key.path):
-            held = each.status.reservation
+            held = learned_demand.held(each)
             if held is not None and held.end is not None and _later(each, self._now):
                 yield Booked(
                     uid=each.metadata.uid, row=vector(held.amounts), start=held.start, end=held.end

@@ -6,22 +6,31 @@ from datetime import datetime
 
 import msgspec
 
-from labfleet.decisions import ledger, wording
+from labfleet.decisions import families, ledger, wording
 from labfleet.interfaces import store as stores
 from labfleet.resources import meta
 from labfleet.resources.amounts import DIMENSIONS, Amounts
-from labfleet.resources.definition import Definition, DefinitionPin
+from labfleet.resources.definition import Definition, DefinitionPin, family_of
+from labfleet.resources.group import GroupSpec
+from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.session import (
     FINALIZER_LAB,
     TERMINAL,
     Cancellation,
     Session,
+    SessionSpec,
 )
 from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import session_claims, session_kept, session_times
+from labfleet.service.kinds import (
+    indices,
+    session_claims,
+    session_demand,
+    session_kept,
+    session_times,
+)
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
@@ -54,11 +63,12 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
             what += ", for example durationMinutes instead of slot.end"
         raise intake.invalid((f"spec.{field}", what))
     space = new.metadata.namespace
-    definition = await usable(services, spec.definition, space)
+    definition = await named(services, spec, space)
     own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
-    new = await session_kept.continued(services, caller, with_spec(new, owner=owner), definition)
+    new = with_spec(new, owner=owner, definition=definition.name)
+    new = await session_kept.continued(services, caller, new, definition)
     return await fixed(services, caller, new, definition)
 
 
@@ -68,6 +78,40 @@ def own_track(caller: Caller, track: str | None, definition: Definition) -> None
     if caller.principal.role is Role.USER and (track or home) != home:
         what = f"{definition.name!r} runs on track {home!r}; leave it out"
         raise intake.invalid(("spec.track", what))
+
+
+async def named(
+    services: ServiceContext, spec: SessionSpec | GroupSpec, namespace: str
+) -> Definition:
+    """Return the definition that a new session or group names, or its family's newest in use.
+
+    Where both are named the definition counts, and must be of that family: so what was read back
+    can be sent again under another name.
+    """
+    family = spec.family
+    if spec.definition:
+        found = await usable(services, spec.definition, namespace)
+        if family not in {None, family_of(found)}:
+            what = f"{found.name!r} is of family {family_of(found)!r}, not {family!r}; name one of them"
+            raise intake.invalid(("spec.family", what))
+        return found
+    if family is None:
+        raise intake.invalid(("spec.definition", "name a definition, or a family of definitions"))
+    await services.fresh()
+    known = services.cache.by(indices.DEFINITIONS_OF_FAMILY, (namespace, family))
+    newest = families.newest(known, family)
+    if newest is None and known:
+        what = f"every version of family {family!r} is deprecated"
+        raise intake.invalid(("spec.family", what), reason="DefinitionDeprecated")
+    if newest is None:
+        names = {
+            family_of(each)
+            for each in services.cache.all(Definition)
+            if each.namespace == namespace
+        }
+        what = f"no definition is of family {family!r}" + intake.hint(family, sorted(names))
+        raise intake.invalid(("spec.family", what), reason="UnknownName")
+    return await usable(services, newest.name, namespace)
 
 
 async def usable(services: ServiceContext, name: str, namespace: str) -> Definition:
@@ -83,8 +127,8 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def _suits(session: Session, definition: Definition) -> None:
-    """Raise Invalid for values that a definition misses, or for limits below what it needs."""
+def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
     values = session.spec.environment
     for name, value in values.items():
         if not value.isprintable():
@@ -96,7 +140,7 @@ def _suits(session: Session, definition: Definition) -> None:
         raise intake.invalid(("spec.environment", what), reason="VariableMissing")
     limits = session.spec.limits or Amounts()
     bounds = [name for name in DIMENSIONS if getattr(limits, name)]
-    short = ledger.shortages(definition.status.demand, limits, Amounts(), dimensions=bounds)
+    short = ledger.shortages(needs, limits, Amounts(), dimensions=bounds)
     if short:
         what = f"definition {definition.name!r} needs {wording.short(short)} more"
         raise intake.invalid(("spec.limits", what), reason="AboveLimits")
@@ -106,7 +150,8 @@ async def fixed(
     services: ServiceContext, caller: Caller, new: Session, definition: Definition
 ) -> Admitted:
     """Fix a new session's definition, track, slot and claim: what it is from now on."""
-    new = pinned(new, definition, services.clock.now())
+    demand = await session_demand.of_new(services, definition, new.spec.track)
+    new = pinned(new, definition, services.clock.now(), demand)
     if caller.principal.role is Role.USER:
         short_enough(services, [new])
     taken = await session_claims.of_new(services, caller, new, definition)
@@ -117,10 +162,12 @@ async def fixed(
     )
 
 
-def pinned(new: Session, definition: Definition, now: datetime) -> Session:
-    """Return a new session with its definition, track and slot, as they are from now on."""
+def pinned(
+    new: Session, definition: Definition, now: datetime, demand: LearnedDemand | None = None
+) -> Session:
+    """Return a new session with its definition, track, slot and learned demand, as they stay."""
     spec = new.spec
-    _suits(new, definition)
+    _suits(new, definition, definition.status.demand if demand is None else demand.amounts)
     start, end = session_times.resolved(spec, definition, now)
     pin = DefinitionPin(
         name=definition.name,
@@ -136,6 +183,7 @@ def pinned(new: Session, definition: Definition, now: datetime) -> Session:
         new,
         phase_since=now,
         definition=pin,
+        demand=demand,
         start=None if asap else start,
         end=end if not asap or spec.slot.end is not None else None,
     )

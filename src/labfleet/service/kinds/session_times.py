@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import ledger, wording
+from labfleet.decisions import learned_demand, ledger, wording
 from labfleet.decisions.lifecycle.session import budget, extension
 from labfleet.decisions.lifecycle.session.draft import PRESENT
 from labfleet.interfaces import store as stores
@@ -335,18 +335,19 @@ def _room(
     here = services.cache.by(indices.SESSIONS_HERE, host.key.path)
     others = ledger.settled(
         (
-            each.status.reservation
+            held
             for each in (beside.changed.get(one.key, one) for one in here)
-            if each.key != mine.key and each.status.reservation is not None
+            if each.key != mine.key and (held := learned_demand.held(each)) is not None
         ),
         services.clock.now(),
     )
     size = host.status.capacity
-    short = ledger.shortages(longer.amounts, size, ledger.peak(others, since, until))
+    real = learned_demand.held(mine) or longer
+    short = ledger.shortages(real.amounts, size, ledger.peak(others, since, until))
     if not short:
         return None
     why = (
         f"worker {worker!r} has no room until {utc_text(until, seconds=True)}: "
         f"short {wording.short(short)}"
     )
-    return TooFar(ledger.full_from(longer.amounts, size, others, since), why)
+    return TooFar(ledger.full_from(real.amounts, size, others, since), why)

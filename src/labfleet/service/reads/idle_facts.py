@@ -141,16 +141,21 @@ def _coming(cache: Cache, worker: Worker, settings: Idle, now: datetime) -> Iter
         track = wanted or (definition.spec.track if definition else None)
         if namespace != worker.namespace or track not in {None, worker.spec.track}:
             continue
-        if (
-            definition is not None
-            and capacity is not None
-            and ledger.shortages(definition.status.demand, capacity, Amounts())
-        ):
-            continue
+        declared = None if definition is None else definition.status.demand
+        large = _too_large(declared, capacity)
         for session in cache.by(indices.SESSIONS_WAITING, value):
-            start = session.spec.slot.start
+            start, learned = session.spec.slot.start, session.status.demand
+            if large if learned is None else _too_large(learned.amounts, capacity):
+                continue
             if not session_phases.end_asked(session) and (start is None or start <= horizon):
                 yield session
+
+
+def _too_large(needed: Amounts | None, capacity: Amounts | None) -> bool:
+    """Tell whether what is needed fits no worker of this size; what is unknown may."""
+    if needed is None or capacity is None:
+        return False
+    return bool(ledger.shortages(needed, capacity, Amounts()))
 
 
 def _pool(cache: Cache, worker: Worker) -> tuple[int | None, int]:

@@ -370,7 +370,8 @@ def new_body(
     if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
         raise intake.invalid(("metadata.namespace", f"must be {namespace!r}, as in the address"))
     if "name" not in metadata and row.named_by:
-        base = str((raw.get("spec") or {}).get(row.named_by) or row.name.lower())
+        said = raw.get("spec") or {}
+        base = str(said.get(row.named_by) or said.get("family") or row.name.lower())
         metadata["name"] = f"{ids.slug(base, limit=40)}-{services.ids.uid().replace('-', '')[:12]}"
     raw = dict(spellings.present(row.name, raw))
     filled = defaults.filled(services.defaults.get(row.name, {}), raw.get("spec") or {})
