@@ -233,6 +233,14 @@ async def a_moved_slot(ask: Recorder) -> None:
     await ask.ask("POST", "/api/v1/sessions/s8/move", {"start": "2026-12-01T13:00:00Z"})
 
 
+async def a_groups_times(ask: Recorder) -> None:
+    """Let all seats of a class last longer, end earlier, and begin an hour later."""
+    at = "/api/v1/groups/exam-monday"
+    await ask.ask("POST", f"{at}/extend", {"end": "2026-12-14T11:00:00Z"})
+    await ask.ask("POST", f"{at}/shorten", {"end": "2026-12-14T10:30:00Z"})
+    await ask.ask("POST", f"{at}/move", {"start": "2026-12-14T09:00:00Z"})
+
+
 async def what_it_should_ask_for(ask: Recorder) -> None:
     """Let six sessions of a definition be over, and apply what they used; undo and apply again."""
     world = ask.api.world
@@ -414,6 +422,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
         "POST", "/api/v1/sessions", {"metadata": {"name": "s9"}, "spec": SPECS["Session"]}
     )
     await a_moved_slot(ask)
+    await a_groups_times(ask)
     await what_it_should_ask_for(ask)
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")

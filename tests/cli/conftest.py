@@ -49,7 +49,7 @@ def run(stub, capsys, monkeypatch, tmp_path):
     """Run a command line against the stub, without real time, and give what it did."""
 
     def go(*argv: str, stdin: str = "", tty: bool = False, env: dict[str, str] | None = None,
-           sleep: Any = None, out_tty: bool = False) -> Result:  # fmt: skip
+           sleep: Any = None, out_tty: bool = False, columns: int = 1000) -> Result:  # fmt: skip
         elapsed = [0.0]
 
         def rest(seconds: float) -> None:
@@ -68,6 +68,7 @@ def run(stub, capsys, monkeypatch, tmp_path):
             key=lambda: next(keys),
             terminal_in=lambda: tty,
             terminal_out=lambda: out_tty,
+            columns=lambda: columns,
         )
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         capsys.readouterr()

@@ -16,7 +16,7 @@ kind: Group
 metadata: {{name: exam}}
 spec:
   definition: two
-  slot: {{start: {start}, end: {end}}}
+  slot: {{start: {start}, end: {end}, zone: Europe/Warsaw}}
   size: {size}
 """
 ROSTER = "Name;E-Mail;Zeitfaktor;Klasse\r\nAna Li;ana@x.org;1,5;7b\r\n=bo();bo@x.org;;7b\r\n"
@@ -51,9 +51,9 @@ def live(at_port: Place) -> Iterator[LiveApi]:
 def booked(live: LiveApi, run: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
     """Run `book` with a manifest of so many seats, 14 days ahead, against the installation."""
 
-    def go(*argv: str, size: int = 3, **given: Any) -> Any:
+    def go(*argv: str, size: int = 3, hours: float = 1, **given: Any) -> Any:
         start = live.api.world.clock.now() + timedelta(days=14)
-        end = start + timedelta(hours=1)
+        end = start + timedelta(hours=hours)
         file = tmp_path / "exam.yaml"
         text = MANIFEST.format(start=start.isoformat(), end=end.isoformat(), size=size)
         file.write_text(text, encoding="utf-8")
@@ -78,13 +78,14 @@ def test_the_look_says_what_would_be_booked_and_books_nothing(booked, live):
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[0] == "group/exam: two"
-    assert lines[1].startswith("from ")
-    assert lines[2] == "3 of 3 seats are booked"
-    assert [each.split() for each in lines[3:]] == [
-        ["SEAT", "PERSON", "TIME", "SESSION"],
-        ["001", "Ana", "Li", "x1.5", "exam-001"],
-        ["002", "=bo()", "-", "exam-002"],
-        ["003", "-", "-", "exam-003"],
+    assert lines[1] == "When:      2026-12-11 10:00 Europe/Warsaw (09:00Z) to 2026-12-11 11:00"
+    assert lines[2] == "           Europe/Warsaw (10:00Z)"
+    assert lines[3] == "3 of 3 seats would be booked"
+    assert [each.split() for each in lines[4:]] == [
+        ["SEAT", "PERSON", "TIME", "ENDS", "SESSION"],
+        ["001", "Ana", "Li", "x1.5", "11:30", "exam-001"],
+        ["002", "=bo()", "-", "11:00", "exam-002"],
+        ["003", "-", "-", "11:00", "exam-003"],
     ]
     assert max(map(len, lines)) <= 80
     assert "these columns are not used: Klasse" in done.err
@@ -132,6 +133,54 @@ def test_a_group_is_extended_and_deleted_as_one(booked, live):
     assert booked("delete", "group/exam", "--yes").code == 0
     found = live.ask("GET", "/api/v1/sessions")["items"]
     assert {each["spec"]["cancel"]["reason"] for each in found} == {"group exam deleted"}
+
+
+def ends(live: LiveApi) -> list[str]:
+    """When each session on the server ends, in the order of their names."""
+    found = live.ask("GET", "/api/v1/sessions")["items"]
+    return [each["status"]["end"][11:16] for each in found]
+
+
+def test_the_same_booking_again_takes_no_time_back(booked, live):
+    """After an extension the unchanged file changes nothing, and says so; another end names each seat."""
+    booked("book", "FILE", "--csv", "ROSTER", "--yes")
+    assert booked("extend", "group/exam", "--by", "1h").code == 0
+    assert ends(live) == ["12:00", "11:00", "11:00"]
+    again = booked("book", "FILE", "--csv", "ROSTER", "--yes")
+    assert "booked so already" in again.out
+    assert "moved, extended or shortened since they were booked" in again.err
+    assert ends(live) == ["12:00", "11:00", "11:00"]
+
+    look = booked("book", "FILE", "--csv", "ROSTER", hours=1.5)
+    assert look.code == 2
+    told = " ".join(look.err.split())
+    assert (
+        "2 seats (002, 003): end earlier, at 2026-12-11 10:30Z instead of 2026-12-11 11:00Z" in told
+    )
+    assert "and the times of 3 seats. Nothing was changed" in told
+    assert ends(live) == ["12:00", "11:00", "11:00"]
+    done = booked("apply", "-f", "FILE", hours=1.5)
+    assert "1 seat (001): end earlier, at 2026-12-11 11:15Z" in " ".join(done.err.split())
+    assert ends(live) == ["11:15", "10:30", "10:30"]
+
+
+def test_a_group_moves_with_its_seats(booked, live):
+    """By its name in one step; seats that are chosen by their group are sent there."""
+    booked("book", "FILE", "--yes")
+    refused = booked("move", "-l", "labfleet.dev/group=exam", "--later", "30m", "--yes")
+    assert refused.code == 2
+    assert "labfleet move group/exam --later 30m" in refused.err
+    assert ends(live) == ["10:00"] * 3
+    done = booked("move", "group/exam", "--later", "30m")
+    assert (done.code, done.out[:38]) == (0, "group/exam starts 2026-12-11 09:30:00Z")
+    assert ends(live) == ["10:30"] * 3
+    shown = booked("get", "groups", "-o", "csv")
+    assert "2026-12-11T09:30:00" in shown.out
+    alone = booked("move", "exam-002", "--later", "30m")
+    assert (alone.code, "group/exam keeps its own start" in alone.err) == (0, True)
+    later = booked("shorten", "group/exam", "--by", "10m")
+    assert (later.code, "1 seat has times of its own" in later.err) == (0, True)
+    assert ends(live) == ["10:20", "10:50", "10:20"]
 
 
 def test_labs_in_use_are_named_before_a_group_is_deleted(run, stub):

@@ -97,3 +97,24 @@ def test_several_pools_are_tables_of_their_own(run, stub):
     table = run("calendar", "-o", "csv").out.splitlines()
     assert table[0].startswith("POOL,FROM,TO,UTC,FREE")
     assert len(table) == 7
+
+
+def test_rows_that_people_cannot_tell_apart_are_one(run, stub):
+    """Times of the same figures are joined, and one within a minute is left out; csv has them all."""
+    items = (
+        span("2026-11-29T08:00:10Z", "2026-11-29T08:00:40Z", 4),
+        span(
+            "2026-11-29T08:00:40Z", "2026-11-29T09:00:00Z", 8, parts=[{"name": "a", "sessions": 8}]
+        ),
+        span(
+            "2026-11-29T09:00:00Z", "2026-11-29T10:00:00Z", 8, parts=[{"name": "b", "sessions": 8}]
+        ),
+        span("2026-11-29T10:00:00Z", "2026-11-29T11:00:00Z", 9),
+    )
+    stub.answers["GET /api/v1/calendar"] = (200, answer(*items))
+    rows = [line.split() for line in run("calendar", "--zone", "UTC").out.splitlines()[1:]]
+    assert [(row[3], row[4], row[7]) for row in rows] == [
+        ("08:00", "10:00", "8"), ("10:00", "11:00", "9"),
+    ]  # fmt: skip
+    assert len(run("calendar", "--zone", "UTC", "-o", "wide").out.splitlines()) == 4
+    assert len(run("calendar", "-o", "csv").out.splitlines()) == 5

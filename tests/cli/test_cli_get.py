@@ -261,3 +261,45 @@ def test_only_workers_are_chosen_by_tags(run, fleet):
         done = run("get", *argv, "--tag", "a=b")
         assert done.code == 2
         assert "--tag" in done.err
+
+
+@pytest.mark.parametrize("reason", ["SeatOfGroup", "InUse", "PrivateAddress"])
+def test_who_may_not_for_another_reason_than_a_role_is_not_sent_for_a_token(run, stub, reason):
+    """What helps stands in the cause; of a role an admin's token does."""
+    cause = "session 'e-1' is seat '001' of group 'exam': teacher booked it and may extend it"
+    stub.answers["GET /api/v1/sessions"] = (403, {"status": 403, "reason": reason, "detail": cause})
+    done = run("get", "sessions")
+    assert (done.code, done.err.splitlines()[0]) == (6, f"Error: {cause}")
+    assert "token" not in done.err
+    stub.answers["GET /api/v1/sessions"] = (
+        403,
+        {"status": 403, "reason": "Forbidden", "detail": "no"},
+    )
+    assert "Ask an admin for a token" in run("get", "sessions").err
+
+
+def test_a_pool_says_its_lead_with_a_unit_and_whose_strategy_it_has(run, stub):
+    """Empty is the fleet's strategy for people; for programs it stays empty."""
+    stub.put("Pool", "p", status={"lead": {"seconds": 2100}})
+    stub.put("Pool", "q", spec={"strategy": "PACKED"}, status={"lead": {"seconds": 90}})
+    head, one, two = run("get", "pools", "-o", "wide").out.splitlines()
+    assert one[head.index("LEAD") :].split()[0] == "35m"
+    assert one[head.index("STRATEGY") :].startswith("the fleet's")
+    assert two[head.index("STRATEGY") :].startswith("PACKED")
+    rows = [*csv.DictReader(io.StringIO(run("get", "pools", "-o", "csv").out))]
+    assert (rows[0]["LEAD(s)"], rows[0]["STRATEGY"]) == ("2100", "")
+
+
+def test_sentences_are_cut_where_a_terminal_is_too_narrow(run, stub):
+    """Names and times stay whole; a wide terminal, a pipe and csv have every word."""
+    said = "8 of 8 seats are booked; " + "the rest found no room, " * 6
+    name = "a-class-with-a-name-of-more-than-forty-characters"
+    stub.put("Group", name, status={"message": said, "start": "2026-11-27T09:00:00Z"})
+    narrow = run("get", "groups", "-o", "wide", out_tty=True, columns=80).out
+    assert said.strip() not in narrow
+    assert f"{said[:39]}…" in narrow
+    assert name in narrow
+    assert "2026-11-27 09:00:00Z" in narrow
+    for given in ({}, {"out_tty": True}):
+        assert said.strip() in run("get", "groups", "-o", "wide", **given).out
+    assert said.strip() in run("get", "groups", "-o", "csv", out_tty=True, columns=80).out

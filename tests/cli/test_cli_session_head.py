@@ -16,6 +16,7 @@ from waiting_fleet import fleet, past, runs, waits, worker
 
 from labfleet.cli import main
 from labfleet.cli.commands import session_head
+from labfleet.resources.decision import Decision
 from labfleet.resources.history import RunKind
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import LabStatus, Session, SessionPhase
@@ -135,6 +136,24 @@ def test_each_phase_has_a_head_of_its_own(
     assert shown == want
     assert lines[1].partition(":")[2].strip() == line
     live.do(_gone(live, name))
+
+
+def test_what_stands_in_no_other_field_is_printed_too(live: LiveApi, told: Told) -> None:
+    """By which strategy its worker was chosen, and how far its people may extend it: in 80 columns."""
+    decided = Decision(
+        outcome="assigned", reason="Fits", message="it fits", at=NOW, chosen="w-eu-3", evaluated=3,
+        strategy="PACKED", parts={"filled": 0.25}, latency_ms=0.2,
+    )  # fmt: skip
+    live.do(runs(live.api.world, "chosen", "w-eu-3", begun=2, decision=decided))
+    said = told("chosen")
+    assert "Also:      Chosen by PACKED among 3 workers in 0.2 ms: filled 0.25." in said
+    answer = live.ask("GET", "/api/v1/sessions/chosen/explain")
+    flat = " ".join(" ".join(said).split())
+    assert answer["more"]
+    assert all(" ".join(each.split()) in flat for each in answer["more"])
+    assert set(answer["more"]) <= set(answer["lines"])
+    assert max(map(len, said)) <= 80
+    live.do(_gone(live, "chosen"))
 
 
 async def _gone(live: LiveApi, name: str) -> None:

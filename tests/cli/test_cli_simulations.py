@@ -37,7 +37,9 @@ def test_explain_says_rule_risk_bounds_and_what_they_rest_on(
     name = live.ask("POST", "/request_run", asked)["record"]
     base = Desk().environment(tmp_path, LABFLEET_URL=live.url, LABFLEET_TOKEN=live.token)
     assert main.run(["explain", f"simulation/{name}"], base=base) == 0
-    said = capsys.readouterr().out
+    told = capsys.readouterr().out
+    # A line goes on below, after as many spaces as a title has.
+    said = told.replace("\n" + " " * 11, " ")
     assert f"simulation/{name}: DENIED since " in said
     (rule,) = (line for line in said.splitlines() if line.startswith("Rule: "))
     assert (

@@ -77,3 +77,22 @@ def test_checking_in_says_until_when_it_lasts(run, stub):
     done = run("check-in", "e-2")
     assert (done.code, done.out[:39]) == (0, "session/e-2 is checked in; it ends 2026")
     assert stub.calls("POST")[-1].path == "/api/v1/sessions/e-2/check-in"
+
+
+@pytest.mark.parametrize(
+    "selector", ["labfleet.dev/group=a", "labfleet.dev/group == a", "x,labfleet.dev/group=a"]
+)
+def test_a_session_with_a_groups_label_that_is_no_seat_is_left_alone(run, stub, selector):
+    """An earlier release let anybody give their own session the label of somebody's group."""
+    labels = {"labfleet.dev/group": "a"}
+    slot = {"start": "2026-11-27T14:00:00Z", "end": "2026-11-27T15:00:00Z"}
+    stub.put(
+        "Session",
+        "seat",
+        labels=labels,
+        status={"phase": "PENDING", **slot, "seat": {"group": "a"}},
+    )
+    stub.put("Session", "mine", labels=labels, status={"phase": "PENDING", **slot})
+    assert run("extend", "-l", selector, "--by", "5m", "--yes").code == 0
+    assert run("cancel", "-l", selector, "--yes").code == 0
+    assert {each.path.split("/")[4] for each in stub.calls("POST")} == {"seat"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import msgspec
@@ -80,6 +81,27 @@ def test_a_pool_that_changes_its_strategy_places_by_it_at_once() -> None:
             assert third.decision is not None
             assert third.decision.strategy == "LEAST_LABS"
             w.check()
+
+    play(story)
+
+
+def test_a_choice_of_less_than_a_millisecond_is_not_told_as_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Measured by the machine's clock, not by the loop's, which counts whole milliseconds."""
+
+    async def story() -> None:
+        async with world(rate=2.0) as w:
+            await w.start()
+            await three(w, "PACKED")
+            plain, looks = w.clock.monotonic, itertools.count()
+            monkeypatch.setattr(w.clock, "monotonic", lambda: plain() + 0.0005 * next(looks))
+            await w.session("s1")
+            await w.until(placed(w, "s1"))
+            decision = w.get_session("s1").status.decision
+            assert decision is not None
+            # Half a millisecond of fleet time at a rate of two.
+            assert decision.latency_ms == pytest.approx(0.25, abs=0.01)
 
     play(story)
 

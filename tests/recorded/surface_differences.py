@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surface_of_drift import DRIFT
+from surface_of_groups import GROUPS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
@@ -446,6 +447,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "paths/~api~v1~simulations~{name}~series",
         )
     }
+    | GROUPS
     | KEPT
     | LEARNED
     | RECOMMENDATIONS

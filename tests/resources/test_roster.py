@@ -101,8 +101,8 @@ def test_all_mistakes_are_named_at_once() -> None:
         ",li@x.org,,+25 %\n"
     )
     assert _wrong(text) == [
-        ("row 2, column D (factor)", "'half' is no factor from 1 to 3: write 1.5 or +50 %"),
-        ("row 3, column D (factor)", "'0.5' is no factor from 1 to 3: write 1.5 or +50 %"),
+        ("row 2, column D (factor)", "'half' is no factor from 1 to 4: write 1.5 or +50 %"),
+        ("row 3, column D (factor)", "'0.5' is no factor from 1 to 4: write 1.5 or +50 %"),
         ("row 3, column B (email)", "'bo' is no e-mail address"),
         ("row 3 (seat)", "'1' stands in row 2 too; remove one of them"),
         ("row 5, column C (seat)",

@@ -12,7 +12,7 @@ from labfleet.resources import fleet_settings, manifests
 from labfleet.resources.kinds import KINDS
 from labfleet.service.core import intake
 
-INSTANT = "write an instant with its zone, for example 2026-12-02T10:00:00Z"
+INSTANT = "write an instant with seconds and its zone, for example 2026-12-02T10:00:00Z"
 CASES = [
     ("Session", {"slot": {"start": "2026-12-02 10:00"}}, "spec.slot.start", INSTANT),
     ("Session", {"slot": {"end": "tomorrow"}}, "spec.slot.end", INSTANT),
@@ -55,7 +55,7 @@ def test_a_slot_without_a_zone_is_told_at_its_field() -> None:
         intake.typed(KINDS["Session"], {"metadata": {"name": "x"}, "spec": spec})
     ((where, said),) = caught.value.problems
     assert where == "spec.slot.start"
-    assert said == "give a time zone, for example 2026-11-27T09:00:00Z"
+    assert said == "give a time zone, for example 2026-11-27T09:00:00Z, or say slot.zone"
 
 
 def test_a_setting_of_fixed_words_names_them_once() -> None:

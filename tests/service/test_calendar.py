@@ -12,6 +12,7 @@ from test_service_claims import MORNING, at, booked, fleet
 
 from labfleet.kernel import errors
 from labfleet.kernel.clock import format_instant
+from labfleet.service.core.service_context import Caller
 from labfleet.service.reads import calendar
 
 DAY = {
@@ -46,6 +47,27 @@ async def test_who_sees_only_their_own_sees_what_is_free(world: World):
     _, exam, _ = found.pools[0].items
     assert (exam.free, exam.mine) == (0, 1)
     assert (exam.sessions, exam.places, exam.in_danger, exam.parts) == (None, None, None, ())
+
+
+@pytest.mark.asyncio
+async def test_seats_that_one_booked_for_others_are_ones_own(world: World):
+    """The booker counts all seats as theirs, who sits there their own; a group is named by its seats.
+
+    A label says nothing of whose a session is, nor of which group.
+    """
+    await fleet(world)
+    teacher, ana = who("user", "teacher"), who("user", "ana")
+    spec = {"definition": "two", "slot": at(), "size": 3, "seats": [{"person": "ana"}]}
+    await world.make("Group", "class", spec, teacher)
+    await world.session("other", who("user", "bob"), slot=at())
+
+    async def exam(caller: Caller) -> calendar.CalendarSpan:
+        found = await calendar.read(world.services, caller, namespace="default", **DAY)
+        return found.pools[0].items[1]
+
+    assert [(await exam(each)).mine for each in (teacher, ana, ADMIN)] == [3, 1, 0]
+    parts = (await exam(ADMIN)).parts
+    assert [(each.name, each.sessions) for each in parts] == [("class", 3), ("two", 1)]
 
 
 @pytest.mark.asyncio

@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from fleet_world import ADMIN, World
+from fleet_world import ADMIN, World, who
 from test_service_claims import at, booked, fleet
 
 from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
+from labfleet.resources.session import Session
+from labfleet.resources.session_conditions import SessionCondition, SessionReason
+from labfleet.service.core.service_context import Caller
 from labfleet.service.reads import explain
 from labfleet.service.verbs import objects
 
@@ -52,6 +55,46 @@ async def test_a_place_that_is_gone_is_not_said_to_be_held(world: World):
     await world.status(pool, conditions=lost)
     await world.services.fresh()
     assert (await told(world, "s000")).endswith("some of this pool's promises are in danger")
+
+
+async def advised(world: World, name: str, caller: Caller = ADMIN) -> tuple[str, str]:
+    """Where a session is said to stand, and what a reader is told to do about it."""
+    found = await explain.explain(world.services, caller, KINDS["Session"], name, "default")
+    assert found.runbook is not None
+    return found.headline, found.runbook.fix
+
+
+@pytest.mark.asyncio
+async def test_a_promise_in_danger_is_not_said_to_need_nothing(world: World):
+    """Its place gone, its worker late or its pool gone: the pool is named to who may mend it."""
+    await fleet(world, workers=2)
+    await booked(world, 19)
+    await world.session("mine", who("user", "ana"), slot=at())
+    assert (await advised(world, "mine"))[1] == "Nothing: a worker is looked for in time."
+    await patched(world, "Pool", "exam", scaling={"maxWorkers": 1})
+    head, fix = await advised(world, "mine")
+    assert head.startswith("In danger: its place in pool exam")
+    assert fix.startswith("`labfleet explain pool/exam` says what it lacks")
+    _, others = await advised(world, "mine", who("user", "ana"))
+    assert others.startswith("Ask for another slot")
+    assert (await advised(world, "s000"))[1] == "Nothing: a worker is looked for in time."
+
+    session = await world.services.objects.get(Session, "s000", "default")
+    reason = SessionReason.WORKERS_LATE
+    late = conditions.put(
+        (), SessionCondition.PROMISE_SAFE, "False", reason, reason.sentence, now=world.clock.now()
+    )
+    session = await world.status(session, conditions=late)
+    await world.services.fresh()
+    head, fix = await advised(world, "s000")
+    assert head.startswith("In danger: its place in pool exam (")
+    assert "pool/exam" in fix
+    gone = msgspec.structs.replace(session.status.claim, pool="gone")
+    await world.status(session, claim=gone)
+    await world.services.fresh()
+    head, fix = await advised(world, "s000")
+    assert head == "In danger: pool gone, which promised it a place, is gone"
+    assert "pool/gone" in fix
 
 
 @pytest.mark.asyncio

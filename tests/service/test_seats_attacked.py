@@ -6,11 +6,14 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, World
 from test_service_groups import ANA, HOUR, MORNING, ROW, TEACHER, book, change, fleet, seats
 
+from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel import errors
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import Refused
 from labfleet.service.kinds import group
@@ -87,20 +90,63 @@ async def test_a_group_ends_earlier_beside_a_seat_that_does_already(world: World
 
 
 async def test_a_seat_that_would_end_before_it_begins_is_named(world: World) -> None:
-    """One that was moved and shortened keeps the group's end where it is; nothing is changed."""
+    """A new attempt that began late keeps the group's end where it is; nothing is changed."""
     await fleet(world)
     await book(world, caller=TEACHER, seats=[{"person": "ana"}, {"person": "bo"}])
-    name, services = (await seats(world))["001"].name, world.services
-    await lifecycle.move(services, TEACHER, name, "default", start=MORNING + 5 * HOUR)
-    await lifecycle.shorten(
-        services, TEACHER, name, "default", end=MORNING + 5 * HOUR + timedelta(minutes=10)
-    )
-    await services.fresh()
+    late = (await seats(world))["001"]
+    slot = msgspec.structs.replace(late.spec.slot, start=None)
+    again = msgspec.structs.replace(late, spec=msgspec.structs.replace(late.spec, slot=slot))
+    await world.services.objects.save(again, cause=world.services.cause(TEACHER, "again"))
+    begun = MORNING + timedelta(minutes=40)
+    await world.status(again, start=begun, phase=SessionPhase.RUNNING)
+    await world.services.fresh()
     with pytest.raises(Refused, match="seat 001: would end before it begins"):
         await change(
             world, {"slot": {"end": (MORNING + timedelta(minutes=30)).isoformat()}}, TEACHER
         )
     assert (await seats(world))["002"].status.end == MORNING + HOUR
+    assert (await seats(world))["001"].status.end == MORNING + HOUR
+
+
+async def test_a_moved_and_shortened_seat_keeps_what_it_has_of_its_own(world: World) -> None:
+    """Ten minutes that begin hours later stay so, whatever end the others get."""
+    await fleet(world)
+    await book(world, caller=TEACHER, seats=[{"person": "ana", "factor": 2}, {"person": "bo"}])
+    name, services = (await seats(world))["001"].name, world.services
+    await lifecycle.move(services, TEACHER, name, "default", start=MORNING + 5 * HOUR)
+    short = MORNING + 5 * HOUR + timedelta(minutes=10)
+    await lifecycle.shorten(services, TEACHER, name, "default", end=short)
+    await services.fresh()
+    soon = (MORNING + timedelta(minutes=30)).isoformat()
+    await change(world, {"slot": {"end": soon}}, TEACHER)
+    await change(world, {"seats": [{"person": "ana"}, {"person": "bo"}]}, TEACHER)
+    found = await seats(world)
+    assert found["001"].status.end == short
+    assert found["002"].status.end == MORNING + timedelta(minutes=30)
+
+
+async def test_a_check_in_is_of_who_sat_there_and_not_of_who_gets_the_seat(world: World) -> None:
+    """Both people of a swap have to come themselves, in the full time from then on; others keep theirs."""
+    await fleet(world)
+    plan = [{"name": "a", "person": "ana"}, {"name": "b", "person": "bo"}, {"name": "c"}]
+    await book(world, caller=TEACHER, seats=plan)
+    now = world.clock.now()
+    for each in (await seats(world)).values():
+        came = {"checked_in_at": now, "checked_in_by": each.spec.owner}
+        await world.status(each, phase=SessionPhase.RUNNING, started_at=now, start=now, **came)
+    await world.services.fresh()
+    world.clock.forward(3600)
+    swapped = [{"name": "a", "person": "bo"}, {"name": "b", "person": "ana"}, {"name": "c"}]
+    await change(world, {"seats": swapped}, TEACHER)
+    found = await seats(world)
+    assert [found[name].status.checked_in_at is None for name in "abc"] == [True, True, False]
+    assert found["a"].status.checked_in_by == ""
+    definition = await world.services.objects.get(KINDS["Definition"].type, "two", "default")
+    spec = msgspec.structs.replace(definition.spec, no_show_minutes=10)
+    strict = msgspec.structs.replace(definition, spec=spec)
+    given = world.clock.now()
+    assert closing.released_at(found["a"], strict) == given + timedelta(minutes=10)
+    assert closing.released_at(found["c"], strict) is None
 
 
 async def test_a_person_has_a_bounded_number_of_groups(

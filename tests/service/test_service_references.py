@@ -9,9 +9,11 @@ import pytest
 from fleet_world import ADMIN, MACHINE, TOPOLOGY, World
 
 from labfleet.kernel import errors
+from labfleet.kernel.clock import format_instant
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
+from labfleet.service.core import warned
 from labfleet.service.core.service_context import Refused
 from labfleet.service.verbs import lifecycle as verbs
 from labfleet.service.verbs import objects
@@ -60,13 +62,35 @@ async def test_nonsense_slots_are_refused(world: World, slot, place):
 
 
 @pytest.mark.asyncio
-async def test_a_local_time_beside_a_zone_is_told_that_zones_are_for_showing(world: World):
-    """Who names a zone and writes a local time learns which of the two counts."""
+async def test_a_time_without_an_offset_is_one_of_the_zone(world: World):
+    """Nine o'clock in Berlin is 08:00Z in winter; a zone that is none is named, not the time."""
     await world.definition()
-    slot = {"start": "2026-11-27T10:00:00", "zone": "Europe/Berlin"}
+    slot = {"start": "2026-12-07T09:00:00", "end": "2026-12-07T11:00:00", "zone": "Europe/Berlin"}
+    made = await world.session("s", slot=slot)
+    assert [format_instant(each) for each in (made.status.start, made.status.end)] == [
+        "2026-12-07T08:00:00.000Z", "2026-12-07T10:00:00.000Z",
+    ]  # fmt: skip
     with pytest.raises(errors.Invalid) as caught:
-        await world.session("s", slot=slot)
-    assert "slot.zone is only for showing" in str(caught.value.problems[0])
+        await world.session("t", slot={**slot, "zone": "Mars/Base"})
+    assert caught.value.problems[0][0] == "spec.slot.zone"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("start", "told"), [
+    ("2026-12-07T09:00:00+02:00", ("slot.start: 2026-12-07T09:00+02:00 is 08:00 in Europe/Berlin, whose "
+     "clocks are at +01:00 then; for 09:00 there leave the offset out")),
+    ("2026-12-07T09:00:00+01:00", ""), ("2026-12-07T08:00:00Z", ""), ("2026-12-07T09:00:00", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["Session", "Group"])
+async def test_an_offset_that_the_zone_does_not_have_is_told(
+    world: World, kind: str, start: str, told: str
+):
+    """It counts, and is not passed over in silence; UTC and the zone's own offset say nothing."""
+    await world.definition()
+    more = {"size": 1} if kind == "Group" else {}
+    spec = {"definition": "two", "slot": {"start": start, "zone": "Europe/Berlin"}, **more}
+    made = await world.make(kind, "s", spec)
+    assert warned.warnings(world.services, made) == ((told,) if told else ())
 
 
 @pytest.mark.asyncio

@@ -6,6 +6,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, World, who
 from fleet_world import world as opened
@@ -19,7 +20,8 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.service_context import Refused
-from labfleet.service.reads import explain
+from labfleet.service.kinds import session_told
+from labfleet.service.reads import explain, history
 from labfleet.service.verbs import lifecycle, objects
 
 ANN = who("user", "ann")
@@ -200,6 +202,47 @@ async def test_a_refused_move_keeps_the_promise(world: World, full: str):
     assert (kept.status.claim, kept.spec.slot) == (mine.status.claim, mine.spec.slot)
     named = refusal.value.problems[0][1].split(" to ")[0]
     assert (await move(world, "mine", datetime.fromisoformat(named), ANN)).status.claim is not None
+
+
+@pytest.mark.asyncio
+async def test_a_move_says_from_when_to_when(world: World):
+    """The event of a move has the verb as its word, and both starts as its sentence."""
+    await fleet(world)
+    await world.session("mine", caller=ANN, slot=at())
+    await lifecycle.move(world.services, ANN, "mine", "default", start=MORNING + HOUR)
+    kind = KINDS["Session"]
+    newest, *_ = history.told(
+        await objects.events(world.services, ANN, kind, "mine", "default", limit=1)
+    )
+    assert newest.reason == "Moved"
+    assert newest.message == "2026-12-11 10:00Z instead of 2026-12-11 09:00Z"
+
+
+@pytest.mark.asyncio
+async def test_a_lab_that_would_be_too_long_is_told_until_when_it_may_last(world: World):
+    """The definition's longest, as an instant too."""
+    await fleet(world)
+    await world.session("mine", caller=ANN, slot=at())
+    with pytest.raises(
+        errors.Invalid, match=r"lasts at most 480 minutes, so until 2026-12-11 17:00Z"
+    ):
+        await extend(world, by=9 * HOUR)
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_session_says_who_ended_it(world: World):
+    """Not its own phase over again."""
+    await fleet(world)
+    await world.session("mine", caller=ANN, slot=at())
+    made = await lifecycle.cancel(world.services, ANN, "mine", "default", reason="ill")
+    for reason, said in (("ill", "Cancelled: by ann (ill)"), ("", "Cancelled: by ann")):
+        by = msgspec.structs.replace(made.spec.cancel, reason=reason)
+        over = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, cancel=by))
+        status = msgspec.structs.replace(
+            over.status, phase=SessionPhase.CANCELLED, reason="Cancelled"
+        )
+        over = msgspec.structs.replace(over, status=status)
+        assert session_told.headline(world.services, over, None) == said
 
 
 @pytest.mark.asyncio

@@ -37,9 +37,8 @@ async def test_an_exam_is_a_row_between_free_ones(browser: Browser) -> None:
     """Ten sessions on one of two workers, with the group that one was booked with."""
     await fleet(browser.world, workers=2)
     await booked(browser.world, 9)
-    labels = {"labfleet.dev/group": "ccnp-monday"}
-    body = {"definition": "two", "slot": at()}
-    await browser.world.make("Session", "last", body, labels=labels)
+    body = {"definition": "two", "slot": at(), "size": 1}
+    await browser.world.make("Group", "ccnp-monday", body)
     page = Reader(plain(await browser.get(DAY)))
     free, exam, after = (" ".join(each.split()) for each in page.rows.values())
     assert "2 0 0 of 2 0 nothing" in free

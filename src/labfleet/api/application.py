@@ -41,6 +41,7 @@ from labfleet.api.verbs import (
     apply_routes,
     calendar_file_routes,
     calendar_routes,
+    group_routes,
     history_routes,
     idle_routes,
     kept_lab_routes,
@@ -228,6 +229,7 @@ def _objects_and_verbs(services: ServiceContext) -> list[Route]:
     return [
         *kind_routes.routes(services),
         *verb_routes.routes(services),
+        *group_routes.routes(services),
         *apply_routes.routes(services),
         *telemetry_routes.routes(services),
         *history_routes.routes(services),

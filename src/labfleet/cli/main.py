@@ -85,14 +85,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "shorten": (
         "labfleet.cli.commands.slots",
         "shorten",
-        "End a session earlier; what it frees is free at once.",
+        "End a session or a group earlier; what it frees is free.",
     ),
     "check-in": (
         "labfleet.cli.commands.slots",
         "check_in",
         "Say that a session's person has come.",
     ),
-    "move": ("labfleet.cli.commands.slots", "move", "Move a session's slot to another start."),
+    "move": (
+        "labfleet.cli.commands.slots",
+        "move",
+        "Move a session's slot, or a group, to another start.",
+    ),
     "calendar-file": (
         "labfleet.cli.commands.calendar_files",
         "calendar_file",

@@ -20,11 +20,15 @@ OVER = 6
 
 
 class Column(Record, frozen=True, kw_only=True):
-    """One column of a table for people: heading, dotted path, only in wide output or not."""
+    """One column of a table for people: heading, dotted path, only in wide output or not.
+
+    `absent` is what stands there for no value, where that means something.
+    """
 
     title: str
     path: str
     wide: bool = False
+    absent: str = ""
 
 
 class Entry(Record, frozen=True, kw_only=True):
@@ -185,11 +189,15 @@ class Kind:
 
 
 def columns(*rows: str) -> tuple[Column, ...]:
-    """Return the columns of `TITLE=path` texts; a `*` at the end means: only in wide output."""
+    """Return the columns of `TITLE=path` texts; a `*` at the end means: only in wide output.
+
+    `TITLE=path?words` has words for no value.
+    """
     made = []
     for row in rows:
         title, path = row.removesuffix("*").split("=")
-        made.append(Column(title=title, path=path, wide=row.endswith("*")))
+        path, _, absent = path.partition("?")
+        made.append(Column(title=title, path=path, wide=row.endswith("*"), absent=absent))
     return tuple(made)
 
 

@@ -7,7 +7,7 @@ sessions are its seats.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
@@ -15,14 +15,14 @@ import msgspec
 from labfleet.resources.declaration import Kind, columns, filters
 from labfleet.resources.definition import Family
 from labfleet.resources.meta import Record, Resource
-from labfleet.resources.session import Slot
+from labfleet.resources.session import FACTOR_LIMIT, Slot
 
 SEATS_LIMIT = 500
 """Seats of one group, spare ones included: they are booked in one commit."""
 LABEL = "labfleet.dev/group"
 """Label of the sessions that are seats, with the group's name, to choose them by."""
-FACTOR_LIMIT = 3.0
 _TEXT_LIMIT = 256 * 1024
+_MINUTE = timedelta(minutes=1)
 
 
 class Seat(Record, frozen=True, kw_only=True):
@@ -31,7 +31,8 @@ class Seat(Record, frozen=True, kw_only=True):
     name: Name of the seat; empty means the lowest number that no other seat has, such as 007.
     person: Who sits there, by the name that their token carries; empty while nobody is named.
     email: Address of that person; only who booked the group and operators read it.
-    factor: How many times the slot's length the seat lasts, for people who get more time.
+    factor: How many times the group's length the seat lasts, for people who get more time; it may
+    be changed later.
     """
 
     name: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -41,14 +42,15 @@ class Seat(Record, frozen=True, kw_only=True):
 
 
 class GroupSpec(Record, frozen=True, kw_only=True):
-    """What is booked. Later only slot.end (for all seats), and who sits where, may change.
+    """What is booked. Later the end (for all seats), who sits where, and seats' factors may change.
 
     definition: Name of the definition whose lab each seat runs; left out where a family is named.
     family: Family of definitions, whose newest version that is not deprecated becomes the definition
     when the seats are booked; null where the definition is named.
     owner: Who booked it: sees, extends and ends the seats, whoever sits there; a user's own name
     unless an operator says another.
-    slot: From when to when all seats run; it needs a start.
+    slot: From when to when all seats run; it needs a start. What was moved, extended or shortened
+    since stands in the status.
     track: Lab track whose workers may host it; null means the definition's.
     seats: Seats with a name or a person of their own.
     size: How many seats there are, those of `seats` included; null means as many as these.
@@ -104,16 +106,49 @@ class SeatCounts(Record, frozen=True, kw_only=True):
     late: int = 0
 
 
+class SeatTimes(Record, frozen=True, kw_only=True):
+    """From when to when the seats of a group are, those with times of their own included.
+
+    first_start: When the first of them begins; null when none has a start.
+    last_end: When the last of them ends; null when none has an end.
+    differ: How many that may still be used begin or end otherwise than the group says: somebody
+    changed them alone.
+    """
+
+    first_start: datetime | None = None
+    last_end: datetime | None = None
+    differ: int = 0
+
+
+class SeatsChanged(Record, frozen=True, kw_only=True):
+    """Seats whose times one change of their group changed alike.
+
+    seats: Their names.
+    start_before: When they began before it; null when they had no start.
+    end_before: When they ended before it.
+    start: When they begin since; null when they have no start.
+    end: When they end since.
+    """
+
+    seats: tuple[str, ...]
+    start_before: datetime | None = None
+    end_before: datetime
+    start: datetime | None = None
+    end: datetime
+
+
 class GroupStatus(Record, frozen=True, kw_only=True):
     """What was booked, and how the seats stand.
 
-    start: Beginning of the slot.
-    end: End of the slot, of seats without a factor.
+    start: When its seats begin, as it was asked for last for all of them.
+    end: When they end, as it was asked for last for all of them; with a factor, later.
     asked: How many seats were asked for.
     booked: How many of them got a session.
     seats: Which session each seat is.
     counts: How the seats stand; counted when it is read, null where nobody has, as in a stream.
     message: Sentence for people on what was booked.
+    changes: Which seats' times its last change changed; in a dry run, which it would.
+    times: From when to when its seats are; worked out when it is read, null where nobody has.
     """
 
     start: datetime | None = None
@@ -123,6 +158,8 @@ class GroupStatus(Record, frozen=True, kw_only=True):
     seats: tuple[BookedSeat, ...] = ()
     counts: SeatCounts | None = None
     message: str = ""
+    changes: tuple[SeatsChanged, ...] = ()
+    times: SeatTimes | None = None
 
 
 class Group(Resource, frozen=True, kw_only=True):
@@ -131,6 +168,14 @@ class Group(Resource, frozen=True, kw_only=True):
     spec: GroupSpec
     status: GroupStatus = GroupStatus()
     kind: str = "Group"
+
+
+def lasting(span: timedelta, factor: float) -> timedelta:
+    """Return how long a seat with a factor lasts where the others last a span.
+
+    In whole minutes, rounded up; without a factor it is the span.
+    """
+    return span if factor <= 1 else -(-(span * factor) // _MINUTE) * _MINUTE
 
 
 def seats_of(spec: GroupSpec) -> list[Seat]:
@@ -174,6 +219,7 @@ KIND = Kind(
         "RUNNING=status.counts.running*",
         "FAILED=status.counts.failed*",
         "LATE=status.counts.late*",
+        "DIFFER=status.times.differ*",
         "MESSAGE=status.message*",
     ),
     filters=filters("owner=spec.owner", "definition=spec.definition"),
@@ -182,5 +228,5 @@ KIND = Kind(
     text_limit=_TEXT_LIMIT,
     named_by="definition",
     navigable=True,
-    derived=("status.counts",),
+    derived=("status.counts", "status.times"),
 )

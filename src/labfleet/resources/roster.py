@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labfleet.kernel import errors, spreadsheet
-from labfleet.resources.group import FACTOR_LIMIT, SEATS_LIMIT, Seat
+from labfleet.resources.group import SEATS_LIMIT, Seat
+from labfleet.resources.session import FACTOR_LIMIT
 
 BYTES_LIMIT = 1024 * 1024
 """Bytes of a roster: 500 people with many columns of other things take less."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from labfleet.resources import zones
 from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
@@ -51,11 +52,12 @@ RETRIABLE = frozenset({SessionPhase.FAILED, SessionPhase.EXPIRED})
 
 
 class Slot(Record, frozen=True, kw_only=True):
-    """From when to when; zone is an IANA name for showing, instants are absolute.
+    """From when to when: instants, or times by the clocks of the zone.
 
-    start: When the session begins; null means now.
-    end: When it ends; null means start plus the definition's default duration.
-    zone: IANA name of the zone in which the slot is shown to people; instants are absolute.
+    start: When the session begins; null means now. Without an offset it is a time in `zone`.
+    end: When it ends; null means start plus the definition's default duration. As `start`.
+    zone: IANA name of the zone in which the slot is shown to people, and whose clocks a time without
+    an offset means: of one that comes twice the first, and one that is left out as if it were not.
     """
 
     start: datetime | None = None
@@ -66,10 +68,14 @@ class Slot(Record, frozen=True, kw_only=True):
         for name in ("start", "end"):
             value = getattr(self, name)
             if value is not None and value.tzinfo is None:
-                message = f"{name}: give a time zone, for example 2026-11-27T09:00:00Z"
-                if self.zone != "UTC":
-                    message += " or 2026-11-27T10:00:00+01:00; slot.zone is only for showing"
-                raise ValueError(message)
+                at = None if self.zone == "UTC" else zones.at_wall(value, self.zone)
+                if at is None and self.zone != "UTC":
+                    known = f"{self.zone[:64]!r} is no IANA time zone"
+                    raise ValueError(f"zone: {known}; write for example Europe/Warsaw")
+                if at is None:
+                    example = "give a time zone, for example 2026-11-27T09:00:00Z"
+                    raise ValueError(f"{name}: {example}, or say slot.zone")
+                msgspec.structs.force_setattr(self, name, at)
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError("end: must be after start")
 
@@ -87,6 +93,8 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
+FACTOR_LIMIT = 4.0
+"""How many times as long as others a person may take, at most: of sessions and of seats."""
 VARIABLES = 32
 """Most variables of one session."""
 EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
@@ -105,7 +113,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     priority: Rank among waiting sessions, higher first; users may not raise it.
     duration_minutes: Length of a slot that names no end; null means the definition's.
     time_factor: How many times as long as others its person may take, such as 1.25, 1.5 or 2: the
-    length of the slot is multiplied, in all that is promised too. Users may not set it.
+    length of the slot is multiplied, in all that is promised too. Users may not set it; a seat has
+    the factor that its group says, until somebody changes it here.
     student_email: E-mail address of its person, for webhooks; shown to them, operators and admins.
     environment: Values of variables, kept, shown and given to webhooks, so no place for secrets. They
     stand in configurations of the lab's nodes only where its definition names them.
@@ -131,7 +140,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     observe_requested_by: str = ""
     when_full: Literal["refuse", "wait"] = "refuse"
     duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=10080)] | None = None
-    time_factor: Annotated[float, msgspec.Meta(ge=1, le=4)] = 1.0
+    time_factor: Annotated[float, msgspec.Meta(ge=1, le=FACTOR_LIMIT)] = 1.0
     student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
@@ -399,6 +408,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
     checked_in_at: When somebody said that its person has come; null: nobody did.
     checked_in_by: Who said so.
+    handed_over_at: When it was given to its present person; null: it was theirs from the beginning.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -479,6 +489,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: int | None = None
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
+    handed_over_at: datetime | None = None
     seat: SessionSeat | None = None
     kept: KeptWork | None = None
     continues: SessionLink | None = None

@@ -195,6 +195,7 @@ class Holdup(Word):
 
     AT_MAXIMUM = "AtMaximum", "Each pool of its track has as many workers as it may have."
     FIRST_LOOK = "FirstLook", "The scheduler has not looked at it yet."
+    IN_DANGER = "InDanger", "The place that is promised to it is in danger, or its pool is gone."
     FLEET_PAUSED = "FleetPaused", "Automatic actions are paused, so no worker is added."
     NO_POOL = "NoPool", "No pool of its track adds workers."
     NO_TEMPLATE = "NoTemplate", "Its pool's template is missing or disabled."

@@ -282,6 +282,15 @@ _ADVICE = (
         "",
     ),
     _waits(
+        Holdup.IN_DANGER,
+        "",
+        (
+            "`labfleet explain pool/POOL` says what it lacks: raise its maxWorkers, mend its template, "
+            "or cancel what can wait."
+        ),
+        f"Ask for another slot, or {_ASK} whether its place comes back.",
+    ),
+    _waits(
         Holdup.FIRST_LOOK,
         "the scheduler's first look",
         "It takes seconds. If it takes longer: `labfleet leaders` shows whether a scheduler runs.",

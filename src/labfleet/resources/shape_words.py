@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import inspect
 
-INSTANT = "write an instant with its zone, for example 2026-12-02T10:00:00Z"
+INSTANT = "write an instant with seconds and its zone, for example 2026-12-02T10:00:00Z"
 EMPTY = "must not be empty"
 _ENUMS = ("Invalid enum value ", "Invalid value ")  # the second is of a union's tag
 

@@ -46,3 +46,37 @@ def span(start: datetime | None, end: datetime | None, zone: str) -> str:
         if start is not None
         else f"{begins}, until {both(end, zone)}"
     )
+
+
+def at_wall(wall: datetime, zone: str) -> datetime | None:
+    """Return the instant of a time without an offset by the clocks of a zone; None for no zone.
+
+    A time that clocks leave out is read with the offset before it, and of one that comes twice the
+    first is meant, as RFC 5545 says.
+    """
+    try:
+        there = ZoneInfo(zone)
+        return wall.replace(tzinfo=there, fold=0).astimezone(UTC)
+    except (KeyError, ValueError, OSError, OverflowError):
+        return None
+
+
+def contradiction(at: datetime | None, zone: str) -> str:
+    """Return what is told of an instant whose offset its zone does not have then; empty when it fits.
+
+    An instant in UTC is one of everywhere.
+    """
+    offset = None if at is None else at.utcoffset()
+    if at is None or not offset:
+        return ""
+    try:
+        there = at.astimezone(ZoneInfo(zone))
+    except (KeyError, ValueError, OSError, OverflowError):
+        return ""
+    if there.utcoffset() == offset:
+        return ""
+    clocks = there.isoformat(timespec="minutes")[16:]
+    return (
+        f"{at.isoformat(timespec='minutes')} is {there:%H:%M} in {zone}, whose clocks are at {clocks} "
+        f"then; for {at:%H:%M} there leave the offset out"
+    )

@@ -16,14 +16,15 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import paths
 from labfleet.resources.decision import Verdict
+from labfleet.resources.group import Group
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import TERMINAL, PortAllocation, PortChange, Session, SessionPhase
 from labfleet.resources.worker import Worker
-from labfleet.service.core import lookup, views
+from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import session_kept, session_told
+from labfleet.service.kinds import group_seats, session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
@@ -176,15 +177,20 @@ def _facts(
     ]  # fmt: skip
     readable = overview.readable(caller.principal)
     facts = [(column.title, values.cell(column, obj, now, held, readable)) for column in shown]
-    taken = {column.path for column in shown} | {"status.phase", "status.message"}
+    # A column of several paths shows the first that is known, so none of them is shown again.
+    taken = {path for column in shown for path in column.path.split("|")}
+    taken |= {"status.phase", "status.message"}
     for each in row.columns:
         derived = each.path.startswith(row.derived) if row.derived else False
-        if not derived and not taken & {each.path, f"status.endedAt|{each.path}"}:
+        if not derived and each.path not in taken:
             getter = paths.getter(type(obj), each.path)
             value = None if getter is None else getter(obj)
             if value in ("", ()):
                 continue
             title = words.label(each.title)
+            if each.path == "status.seat.group":
+                facts.append((title, _group(services, caller, obj, str(value))))
+                continue
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
             facts.append(
                 (title, values.instant(value, now) if isinstance(value, datetime) else text)
@@ -199,6 +205,14 @@ def _facts(
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
     return tuple(facts)
+
+
+def _group(services: ServiceContext, caller: Caller, obj: Resource, name: str) -> Cell:
+    """Return the group of a seat; a link for those who may see it."""
+    group = services.cache.get(Group, name, obj.metadata.namespace)
+    if group is None or not access.sees(caller.principal, group):
+        return Cell("text", name)
+    return Cell("link", name, href=values.address("groups", name, obj.metadata.namespace))
 
 
 def _reached(obj: Session) -> list[tuple[str, Cell]]:
@@ -316,17 +330,22 @@ def _seen(change: PortChange | None, seen: dict[str, int] | None) -> Cell:
 
 
 def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:
-    """Return the live sessions of a worker."""
-    if not isinstance(obj, Worker):
+    """Return the live sessions of a worker, or those that are the seats of a group."""
+    here: list[Session]
+    if isinstance(obj, Group):
+        seats = group_seats.of(services, obj)
+        here = [each for each in seats if access.sees(caller.principal, each)]
+    elif isinstance(obj, Worker):
+        here = [
+            each
+            for each in overview.seen(services, caller, "Session")
+            if isinstance(each, Session)
+            and each.status.worker == obj.name
+            and each.metadata.namespace == obj.metadata.namespace
+            and each.status.phase not in TERMINAL
+        ]
+    else:
         return None
-    here = [
-        each
-        for each in overview.seen(services, caller, "Session")
-        if isinstance(each, Session)
-        and each.status.worker == obj.name
-        and each.metadata.namespace == obj.metadata.namespace
-        and each.status.phase not in TERMINAL
-    ]
     section = words.section("Session")
     assert section is not None  # noqa: S101 - sessions have a table, for the type checker
     now, readable = services.clock.now(), overview.readable(caller.principal)

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from labfleet.interfaces import store as stores
-from labfleet.resources import kinds
 from labfleet.resources.meta import Record
+from labfleet.service.core import views
+from labfleet.service.core.access import Principal
 from labfleet.service.reads import history
 
 SMALL = 64 * 1024
@@ -61,16 +62,20 @@ class EventsReply(Record, frozen=True, kw_only=True):
 
 
 def events_reply(
-    found: Sequence[stores.Event], limit: int, *, older: stores.Event | None = None
+    principal: Principal,
+    found: Sequence[stores.Event],
+    limit: int,
+    *,
+    older: stores.Event | None = None,
 ) -> EventsReply:
-    """Return a page of events in the API's format; `older` is the event before its last."""
-    items = tuple(_item(each) for each in history.told(found, older=older))
+    """Return a page of events as a caller may read them; `older` is the event before its last."""
+    items = tuple(_item(principal, each) for each in history.told(found, older=older))
     return EventsReply(items=items, next=items[-1].revision if len(items) == limit else None)
 
 
-def _item(told: history.Told) -> EventReply:
+def _item(principal: Principal, told: history.Told) -> EventReply:
     event = told.event
-    doc = kinds.shown(event.key.kind, event.doc, event.revision)
+    doc = views.past(principal, event.key.kind, event.doc, event.revision)
     return EventReply(
         revision=event.revision,
         type=event.type,
@@ -84,5 +89,5 @@ def _item(told: history.Told) -> EventReply:
         phase=told.phase,
         message=told.message,
         uid=event.uid,
-        object=msgspec.Raw(doc) if len(doc) <= SMALL else None,
+        object=msgspec.Raw(doc) if doc is not None and len(doc) <= SMALL else None,
     )

@@ -218,7 +218,7 @@ def _reading(made: Routes, services: ServiceContext, row: Kind) -> None:
             older = await objects.events(
                 services, who, row, name, namespace, before=found[-1].revision, limit=1
             )
-        return events_reply(found, limit, older=older[0] if older else None)
+        return events_reply(who.principal, found, limit, older=older[0] if older else None)
 
     @made.get(
         f"{path}/explain", "Why it is as it is",

@@ -11,7 +11,7 @@ from labfleet.api.core import problems
 from labfleet.api.core.route import FEW, Ask, Key, Routes
 from labfleet.api.core.served import take_write
 from labfleet.resources.definition import TOPOLOGY_LIMIT
-from labfleet.resources.meta import Record
+from labfleet.resources.meta import Record, Resource
 from labfleet.service.core import views, warned
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import applying
@@ -59,7 +59,8 @@ class AppliedItem(Record, frozen=True, kw_only=True):
     before: The object as it was, in a dry run only.
     problem: Why it was refused, as the answer to a request for it alone would say; null when it
     was not.
-    warnings: What will not do what one might expect.
+    warnings: What will not do what one might expect, and what else it changes, such as the times of
+    a group's seats.
     """
 
     result: ApplyResult
@@ -123,5 +124,12 @@ def _item(services: ServiceContext, who: Caller, done: Applied, *, compared: boo
         problem=None
         if refused is None
         else problems.of(refused, instance=PATH, request_id=who.request_id),
-        warnings=() if done.obj is None else warned.warnings(services, done.obj),
+        warnings=() if done.obj is None else _warnings(services, done.before, done.obj),
     )
+
+
+def _warnings(
+    services: ServiceContext, before: Resource | None, after: Resource
+) -> tuple[str, ...]:
+    """Return what a change changed beside the object, and what will not do what one might expect."""
+    return (*warned.differences(before, after), *warned.warnings(services, after))

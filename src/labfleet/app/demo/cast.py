@@ -34,7 +34,7 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "labfleet.dev/v1",
         "kind": kind,
-        "metadata": {"name": name, "labels": {"labfleet.dev/demo": "true"}},
+        "metadata": {"name": name, "labels": {"demo": "true"}},
         "spec": spec,
     }
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from labfleet.cli.commands import session_head
 from labfleet.cli.kit import exits, human_units, manifest_sending, output, paths, sources
 from labfleet.cli.kit.call import Call, connected
 from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.kernel import errors
-from labfleet.resources import roster
+from labfleet.resources import roster, zones
+from labfleet.resources.group import lasting
 
 ROWS = 20
 """Seats that the look before booking shows; -o wide shows all."""
@@ -45,8 +48,11 @@ def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool
     if dry_run or look.result == "unchanged":
         return exits.OK
     booked = paths.simple(look.obj, "status.booked") or 0
-    verb = "changed" if look.result == "configured" else "booked"
-    call.confirm(f"{human_units.count(booked, 'seat')} would be {verb}.", yes=yes)
+    asked = f"{human_units.count(booked, 'seat')} would be booked."
+    if look.result == "configured":
+        moved = sum(len(each.get("seats") or ()) for each in _changes(look))
+        asked = f"The group would be changed, and the times of {human_units.count(moved, 'seat')}."
+    call.confirm(asked, yes=yes)
     (done,) = manifest_sending.applied(call, [source])
     if done.failure is not None:
         raise done.failure
@@ -112,30 +118,60 @@ def _seats(call: Call, people: str) -> list[dict[str, Any]]:
 
 
 def _show(call: Call, look: Outcome) -> None:
-    """Print what would be booked: when, how much of it fits, and who sits where."""
+    """Print what would be booked: when, how much of it fits, who sits where and until when."""
     spec, status = look.obj.get("spec") or {}, look.obj.get("status") or {}
-    now = call.now()
-    start, end = (human_units.when(status.get(each), now) for each in ("start", "end"))
+    start, end = (human_units.instant(status.get(each)) for each in ("start", "end"))
+    zone = str((spec.get("slot") or {}).get("zone") or "UTC")
     output.say(human_units.printable(f"{look.source.target}: {spec.get('definition')}"))
-    output.say(f"from {start} to {end}")
-    output.say(human_units.printable(str(status.get("message") or look.result)))
+    for said in session_head.titled("When", zones.span(start, end, zone)):
+        output.say(said)
+    output.say(human_units.printable(_fits(look, status)))
     if look.result == "unchanged":
         output.say("It is booked so already; nothing would change.")
+    # Before anybody is asked: whose times would change is the heart of another look.
+    call.tell_warnings()
     seats = status.get("seats") or []
     given = {each["name"]: each for each in named(spec, seats)}
-    rows = [
-        [
+    rows = []
+    for each in seats:
+        factor = given.get(each.get("name"), {}).get("factor")
+        rows.append([
             str(each.get("name")),
             str(given.get(each.get("name"), {}).get("person") or output.NOTHING),
-            _factor(given.get(each.get("name"), {}).get("factor")),
+            _factor(factor),
+            _ends(start, end, factor or 1.0, zone),
             str(each.get("session") or "no room"),
-        ]
-        for each in seats
-    ]
+        ])  # fmt: skip
     shown = rows if call.out.format in {"wide", "csv"} else rows[:ROWS]
-    call.out.table(["SEAT", "PERSON", "TIME", "SESSION"], shown)
+    call.out.table(["SEAT", "PERSON", "TIME", "ENDS", "SESSION"], shown)
     if len(rows) > len(shown):
         call.out.note(f"and {len(rows) - len(shown)} more seats (all: -o wide)")
+
+
+def _changes(look: Outcome) -> list[dict[str, Any]]:
+    """Return which seats' times would change, by what they are and would be."""
+    return (look.obj.get("status") or {}).get("changes") or []
+
+
+def _fits(look: Outcome, status: dict[str, Any]) -> str:
+    """Return how many seats are booked, or would be, and what is missing."""
+    said = str(status.get("message") or look.result)
+    if look.result != "created":
+        return said
+    asked, booked = (int(status.get(each) or 0) for each in ("asked", "booked"))
+    missing = said.partition("; ")[2]
+    head = f"{booked} of {human_units.count(asked, 'seat')} would be booked"
+    return f"{head}; {missing}" if missing else head
+
+
+def _ends(start: datetime | None, end: datetime | None, factor: float, zone: str) -> str:
+    """Return when a seat with a factor ends, in the group's zone; its day where it is another one."""
+    if start is None or end is None:
+        return output.NOTHING
+    last = start + lasting(end - start, factor)
+    there = zones.zone_of(zone)
+    begin, over = start.astimezone(there), last.astimezone(there)
+    return f"{over:%H:%M}" if begin.date() == over.date() else f"{over:%d %b %H:%M}"
 
 
 def named(spec: dict[str, Any], seats: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ zone; formats for programs have them as the server says them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -57,7 +58,7 @@ def calendar(call: Call, *, pool: str | None, begin: str, until: str, zone: str,
     tables = list[tuple[str, list[list[str]]]]()
     for each in pools:
         lines = []
-        for span in each.get("items") or []:
+        for span in _told_apart(each.get("items") or [], wide=wide, plain=plain):
             cells = [*_times(span, here, plain=plain), *_numbers(each, span, whole=whole)]
             cells += [_parts(span)] if "WHAT" in titles else []
             lines.append([str(each["pool"]), *cells] if plain else cells)
@@ -68,6 +69,33 @@ def calendar(call: Call, *, pool: str | None, begin: str, until: str, zone: str,
         _print(call, titles, tables)
     _notes(call, answer, pools, zone)
     return exits.OK
+
+
+def _told_apart(
+    items: list[dict[str, Any]], *, wide: bool, plain: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the times of a pool as people can tell them apart: rows that look alike are one.
+
+    A time that begins and ends in the same minute is left out; programs get all of them.
+    """
+    before: dict[str, Any] | None = None
+    shown = ("free", "mine", "sessions", "places", "inDanger", *(("parts",) if wide else ()))
+    for each in items:
+        if plain:
+            yield each
+            continue
+        start, end = (str(each.get(name))[:16] for name in ("start", "end"))
+        if start == end:
+            continue
+        joins = before is not None and str(before.get("end"))[:16] == start
+        if before is not None and joins and all(before.get(n) == each.get(n) for n in shown):
+            before = {**before, "end": each.get("end")}
+            continue
+        if before is not None:
+            yield before
+        before = each
+    if before is not None:
+        yield before
 
 
 def _print(call: Call, titles: list[str], tables: list[tuple[str, list[list[str]]]]) -> None:

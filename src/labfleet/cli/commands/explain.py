@@ -64,11 +64,12 @@ def sentences(call: Call, target: targets.Target, answer: dict[str, Any]) -> lis
         if not decision or _speaks(target, each)
         for line in _line("Condition", _condition(each, now))
     ]
+    lines += [line for each in answer.get("more") or () for line in _line("Also", each)]
     for each in answer.get("alerts") or ():
         lines += _line("Raised", f"{each.get('condition')} ({each.get('severity')})")
         lines += _line("  measured", human_units.measured(each.get("measured")))
         lines += _line("  cause", each.get("cause"))
-        lines += _line("  see", each.get("command"))
+        lines += _command("  see", each.get("command"))
         lines += _line("  fix", each.get("fix"))
     waits = "; ".join(str(each) for each in answer.get("waitingFor") or ())
     # The summary of a session that waits for its slot is what it waits for.
@@ -90,6 +91,11 @@ def _speaks(target: targets.Target, condition: dict[str, Any]) -> bool:
 
 
 def _line(title: str, text: Any) -> list[str]:
+    return list(session_head.titled(title, text))
+
+
+def _command(title: str, text: Any) -> list[str]:
+    """Return a line that is one however long it is: somebody copies it."""
     return [f"{title + ': ':<11}{human_units.printable(str(text))}"] if text else []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.commands import waiting
+from labfleet.cli.commands import groups, waiting
 from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
@@ -17,14 +17,16 @@ from labfleet.kernel import clock
 Pairs = Sequence[tuple[targets.Target, Any]]
 _sessions = click.argument("names", nargs=-1, metavar="SESSION...",
                            shell_complete=completing.of_kind("session"))  # fmt: skip
+_or_groups = click.argument("names", nargs=-1, metavar="SESSION|group/NAME...",
+                            shell_complete=completing.of_kind("session"))  # fmt: skip
 _selector = click.option(
     "-l", "--selector", metavar="LABELS", help="All sessions with these labels."
 )
 _yes = click.option("-y", "--yes", is_flag=True, help="Do not ask before many are changed.")
 
 
-@click.command("shorten", short_help="End a session earlier; what it frees is free at once.")
-@_sessions
+@click.command("shorten", short_help="End a session or a group earlier; what it frees is free.")
+@_or_groups
 @_selector
 @click.option("--by", metavar="DURATION", help="So much earlier, for example 30m.")
 @click.option("--to", metavar="INSTANT", help="At that time, for example 2026-11-27T18:00:00Z.")
@@ -41,12 +43,16 @@ def shorten(
 ) -> int:
     """Give sessions an earlier end; the time after it is free for others at once.
 
-    To end one now: labfleet cancel.
+    To end one now: labfleet cancel. group/NAME is a group: all its seats that are not over.
     """
     if (by is None) == (to is None):
         raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
     until = None if to is None else calls.ahead(calls.instant(to, "--to"), "--to", call.now())
     less = None if by is None else calls.seconds(by, "--by")
+    meant = groups.named(names, selector)
+    if meant:
+        earlier = groups.wanted(until, -timedelta(seconds=less or 0))
+        return groups.change(call, meant, "shorten", "end", earlier)
 
     def shortened(target: targets.Target, obj: Any) -> Any:
         end = until
@@ -57,8 +63,8 @@ def shorten(
     return _each(call, names, selector, yes=yes, deed="shortened", ask=shortened)
 
 
-@click.command("move", short_help="Move a session's slot to another start.")
-@_sessions
+@click.command("move", short_help="Move a session's slot, or a group, to another start.")
+@_or_groups
 @_selector
 @click.option("--to", metavar="INSTANT", help="New start, for example 2026-11-27T18:00:00Z.")
 @click.option("--later", metavar="DURATION", help="So much later, for example 1h.")
@@ -78,6 +84,7 @@ def move(
     """Move slots that have not begun; each stays as long as it is.
 
     Where the new slot does not fit, the nearest that do are named, and the old one is kept.
+    group/NAME is a group: all its seats in one step, or none of them.
     """
     if sum(each is not None for each in (to, later, earlier)) != 1:
         raise exits.usage(
@@ -89,12 +96,27 @@ def move(
         span = timedelta(seconds=calls.seconds(later, "--later"))
     if earlier is not None:
         span = -timedelta(seconds=calls.seconds(earlier, "--earlier"))
+    meant = groups.named(names, selector)
+    if meant:
+        return groups.change(call, meant, "move", "start", groups.wanted(until, span))
+    how = f"--to {to}" if to else f"--later {later}" if later else f"--earlier {earlier}"
+    groups.refuse_seats(call, selector, how)
 
     def moved(target: targets.Target, obj: Any) -> Any:
         start = until or _time_of(target, obj, "start") + span
-        return _ask(call, target, obj, "move", {"start": start})
+        answer = _ask(call, target, obj, "move", {"start": start})
+        left.add(str(paths.simple(obj, "status.seat.group") or ""))
+        return answer
 
-    return _each(call, names, selector, yes=yes, deed="moved", ask=moved)
+    left = set[str]()
+    code = _each(call, names, selector, yes=yes, deed="moved", ask=moved)
+    for each in sorted(left - {""}):
+        call.out.note(
+            human_units.printable(
+                f"group/{each} keeps its own start: labfleet explain group/{each}"
+            )
+        )
+    return code
 
 
 @click.command("check-in", short_help="Say that a session's person has come.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from labfleet.cli.commands import waiting
+from labfleet.cli.commands import groups, waiting
 from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, deeds, exits, human_units, output, paths, safety, targets
 from labfleet.cli.kit.call import Call, connected
@@ -196,11 +196,10 @@ def extend(
         raise exits.usage("give exactly one of --by and --to", "For example --by 30m.")
     until = None if to is None else calls.ahead(calls.instant(to, "--to"), "--to", call.now())
     more = None if by is None else calls.seconds(by, "--by")
-    groups = [each for each in names if _is_group(each)]
-    if groups:
-        if selector or len(groups) < len(names):
-            raise exits.usage("name groups alone, without sessions and -l")
-        return _extend_groups(call, groups, until, more)
+    meant = groups.named(names, selector)
+    if meant:
+        later = groups.wanted(until, timedelta(seconds=more or 0))
+        return groups.change(call, meant, "extend", "end", later)
     pairs = safety.chosen_sessions(call, names, selector)
     if not pairs:
         call.out.note("No session that is not over has these labels.")
@@ -221,37 +220,6 @@ def extend(
             call.out.show(kind, answers[0])
         else:
             call.out.objects([kind], answers, spaces=False)
-    call.raise_last(failed)
-    return exits.OK
-
-
-def _is_group(name: str) -> bool:
-    """Tell whether a name is KIND/NAME of a group."""
-    kind, slash, _ = name.partition("/")
-    return bool(slash) and targets.kind_of(kind).name == "Group"
-
-
-def _extend_groups(call: Call, names: list[str], until: datetime | None, more: float | None) -> int:
-    """Move the end of all seats of each group; the server moves all of one, or none."""
-    wanted = [targets.one(each, "group") for each in names]
-    pairs = safety.each_target(call, wanted, missing_ok=False)
-
-    def moved(target: targets.Target, obj: Any) -> Any:
-        last = until if more is None else _later(target, obj, more)
-        body = {"spec": {"slot": {"end": None if last is None else clock.format_instant(last)}}}
-        query = {"namespace": targets.space(call, target)}
-        answer = call.api.call("PATCH", target.path, query=query, body=body).body
-        if call.out.quiet and not call.out.structured:
-            output.say(target.name)
-        elif not call.out.structured:
-            end = human_units.when(paths.simple(answer, "status.end"), call.now())
-            output.say(f"{target} ends {end}")
-        return answer
-
-    answers, failed = safety.asked_of_each(pairs, moved)
-    if call.out.structured and answers:
-        many = {"kind": "List", "items": answers}
-        call.out.value(answers[0] if len(pairs) == 1 else many, "")
     call.raise_last(failed)
     return exits.OK
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
 import threading
 import time
@@ -36,6 +37,10 @@ def _terminal_out() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
+
+
 def _pause(until: threading.Event, seconds: float) -> bool:
     return until.wait(seconds)
 
@@ -58,6 +63,7 @@ class CommandEnvironment:
     key: Callable[[], str] = _key
     terminal_in: Callable[[], bool] = _terminal_in
     terminal_out: Callable[[], bool] = _terminal_out
+    columns: Callable[[], int] = _columns
     error_base: int = 0
 
 

@@ -92,15 +92,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "extend": (
         "labfleet extend ccnp-4711 --by 30m",
+        "labfleet extend group/ccnp-monday --by 30m",
         "labfleet extend -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
     "shorten": (
         "labfleet shorten ccnp-4711 --by 30m",
+        "labfleet shorten group/ccnp-monday --by 30m",
         "labfleet shorten -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
     "check-in": ("labfleet check-in ccnp-4711", "labfleet check-in -l room=b12 --yes"),
     "move": (
         "labfleet move ccnp-4711 --to 2026-11-27T14:00:00+01:00",
+        "labfleet move group/ccnp-monday --later 1h",
         "labfleet move -l exam=ccnp --later 1h",
     ),
     "observe": ("labfleet observe ccnp-4711", "labfleet observe ccnp-4711 --no-wait"),

@@ -29,10 +29,12 @@ _BY_STATUS = {
     429: UNREACHABLE, 502: UNREACHABLE, 503: UNREACHABLE, 504: UNREACHABLE,
 }  # fmt: skip
 REFUSALS = frozenset({
-    "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManyHours", "TooManySessions",
-    "TooManyTokens", "TooManyWebhooks", "TooManyWorkers",
+    "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManyGroups", "TooManyHours",
+    "TooManySessions", "TooManyTokens", "TooManyWebhooks", "TooManyWorkers",
 })  # fmt: skip
 """Reasons that say no by a limit or for want of room: asking again at once helps nobody."""
+_NO_ROLE_HELPS = frozenset({"InUse", "PrivateAddress", "SeatOfGroup"})
+"""Reasons of a 403 that are no matter of a token's role: what helps stands in the cause."""
 # What is said of one object (404, 409, 412) the client says: it knows which one.
 _HINTS = {
     401: "Give a token: --token-file, LABFLEET_TOKEN_FILE or LABFLEET_TOKEN.",
@@ -107,7 +109,8 @@ def from_problem(status: int, problem: dict[str, Any]) -> Failure:
     code = REFUSED if reason in REFUSALS else _BY_STATUS.get(status, ERROR)
     title = str(problem.get("title") or "")
     detail = str(problem.get("detail") or title or f"the server answered {status}")
-    hint = str(problem.get("hint") or ("" if code == REFUSED else _HINTS.get(status, "")))
+    known = "" if code == REFUSED or reason in _NO_ROLE_HELPS else _HINTS.get(status, "")
+    hint = str(problem.get("hint") or known)
     return Failure(code, detail, hint=hint, reason=reason, problem={"status": status, **problem})
 
 

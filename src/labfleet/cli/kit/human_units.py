@@ -119,18 +119,20 @@ def memory(mib: int) -> str:
     return f"{mib / 1024:.3f}".rstrip("0").rstrip(".") + "GiB"
 
 
-COLUMN_UNITS = frozenset({"cpuMilli", "memoryMib", "storageMib", "networkKbps", "risk"})
+COLUMN_UNITS = frozenset({"cpuMilli", "memoryMib", "storageMib", "networkKbps", "risk", "seconds"})
 """Fields that a table for people shows in other units than the field's."""
 
 
 def cell(key: str, value: Any) -> str:
-    """Return the cell of a field of COLUMN_UNITS: `1.5` CPU, `8GiB`, `100Mbit/s`, `0.20%`."""
+    """Return the cell of a field of COLUMN_UNITS: `1.5` CPU, `8GiB`, `100Mbit/s`, `0.20%`, `35m`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return plain(value)
     if key == "cpuMilli":
         return f"{value / 1000:g}"
     if key == "risk":
         return f"{value:.2%}"
+    if key == "seconds":
+        return span(value)
     return f"{value / 1000:g}Mbit/s" if key == "networkKbps" else memory(int(value))
 
 

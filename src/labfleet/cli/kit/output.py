@@ -23,6 +23,8 @@ from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 
 NOTHING = "-"
 """The cell of what is unknown or absent, in a table for people."""
+CUT = 40
+"""Characters of a sentence in a list that a terminal is too narrow for; `describe` has all of it."""
 _PLAIN = frozenset({"table", "wide", "json", "yaml", "name", "csv"})
 _GOOD = frozenset({"READY", "ACTIVE", "RUNNING", "COMPLETED", "APPROVED"})
 _BAD = frozenset({"FAILED", "EXPIRED", "DENIED", "Unreachable"})
@@ -163,7 +165,25 @@ class Output:
     def _rows(self, columns: list[OutputColumn], items: list[Any]) -> str:
         titles = [each.title for each in columns]
         rows = [[column.cell(item) for column in columns] for item in items]
-        return self._csv(titles, rows) if self.format == "csv" else self._text(titles, rows)
+        if self.format == "csv":
+            return self._csv(titles, rows)
+        return self._text(titles, self._narrowed(titles, rows))
+
+    def _narrowed(self, titles: Sequence[str], rows: list[list[str]]) -> list[list[str]]:
+        """Return rows whose sentences are cut where a terminal is too narrow for them.
+
+        Names, times and numbers stay whole, and so does everything that a program reads.
+        """
+        if not rows or not self.environment.terminal_out():
+            return rows
+        width = self.environment.columns()
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        if sum(widths) + 2 * (len(widths) - 1) <= width:
+            return rows
+        return [
+            [f"{each[: CUT - 1]}…" if len(each) > CUT and " " in each else each for each in row]
+            for row in rows
+        ]
 
     def _columns(self, kind: Kind, *, spaces: bool) -> list[OutputColumn]:
         if self.format == "custom-columns":
@@ -315,6 +335,11 @@ def _at(path: str, cell: Callable[[Any], str]) -> Callable[[Any], str]:
 def _readable(column: Column) -> OutputColumn:
     """Return a column for people: its amounts with units, so that the title needs none."""
     key = column.path.rpartition(".")[2]
+    if column.absent:
+        return OutputColumn(
+            column.title,
+            lambda obj: human_units.plain(paths.simple(obj, column.path) or column.absent),
+        )
     if key not in human_units.COLUMN_UNITS:
         return OutputColumn(column.title, _at(column.path, human_units.plain))
     title = column.title.partition("(")[0]

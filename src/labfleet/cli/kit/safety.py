@@ -11,6 +11,7 @@ from typing import Any
 from labfleet.cli.kit import deeds, exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.resources import kinds
+from labfleet.resources.group import LABEL
 from labfleet.resources.session import TERMINAL
 
 _CONNECTED = frozenset({"READY", "RUNNING"})
@@ -119,10 +120,15 @@ def over(target: targets.Target, session: Any) -> exits.Failure:
 def selected(
     call: Call, kind: kinds.Kind, selector: str | None
 ) -> list[tuple[targets.Target, Any]]:
-    """Return all objects of a kind with these labels, in the command line's namespace."""
+    """Return all objects of a kind with these labels, in the command line's namespace.
+
+    Seats chosen by their group are those that are seats: an earlier release let anybody set the label.
+    """
     items, _, _ = call.api.items(
         kind.plural, namespace=call.settings.namespace, labelSelector=selector
     )
+    if kind.name == "Session" and f"{LABEL}=" in (selector or "").replace(" ", ""):
+        items = [each for each in items if paths.simple(each, "status.seat") is not None]
     return [(targets.Target(kind, output.name_of(each)), each) for each in items]
 
 

@@ -18,7 +18,7 @@ from labfleet.service.core.roles import Role
 
 __all__ = [
     "ACTIONS", "SYSTEM", "Principal", "Role", "deed_of", "demand", "demand_fields", "may",
-    "of_owner", "only_owner", "owners", "sees",
+    "of_owner", "only_owner", "owners", "reads_addresses", "sees",
 ]  # fmt: skip
 
 
@@ -70,6 +70,7 @@ ACTIONS = {
 also a machine's console text.
 """
 
+_MACHINES = frozenset({Role.CONTROLLER, Role.RUNNER})
 _WRITES = frozenset({"create", "update", "delete"})
 _EVERYWHERE = {
     Role.ADMIN: frozenset(ACTIONS),
@@ -119,6 +120,15 @@ def demand_fields(principal: Principal, action: str, kind: str, spec: object) ->
             f"only {', '.join(sorted(fields))}"
         )
         raise errors.Denied(message, reason="ForbiddenField")
+
+
+def reads_addresses(principal: Principal) -> bool:
+    """Tell whether a caller may read people's e-mail addresses where they may read the object.
+
+    They are for the people themselves, operators, admins, and webhooks, which those set up; a machine
+    that reports on labs or runs needs none.
+    """
+    return principal.role not in _MACHINES
 
 
 def only_owner(principal: Principal, kind: str) -> str | None:

@@ -111,6 +111,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     blockers: What keeps it from going on.
     runbook: What the runbook says of its phase and of why it is in it; null when it may stay in it.
     alerts: Raised alerts with cause, command and fix.
+    more: Sentences that stand in no other field: by which strategy its worker was chosen, how far its
+    people may extend it, which seats of a group are in danger, what it asks for in vain.
     lines: The whole explanation in sentences.
     uid: Identity of the object that is explained; another one may get its name.
     attempts: A session's earlier and next attempts, in sentences.
@@ -139,6 +141,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     blockers: tuple[Blocker, ...] = ()
     runbook: Entry | None = None
     alerts: tuple[Raised, ...] = ()
+    more: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     uid: str = ""
     attempts: tuple[str, ...] = ()

@@ -42,7 +42,8 @@ class KindRules:
     they may make. `line` (services, obj) names the lock under which a new object is made after those
     that take from the same. `explain` is a coroutine function (services, obj) that returns an Explanation,
     `about` a sentence for those that need no more, `sooner` (services, obj) what would help; `warns`
-    (services, obj) returns sentences on what it asks for in vain, `shown` the object with what is
+    (services, obj) returns sentences on what it asks for in vain, `differs` (old, new) on what a change
+    of it changed beside it, `shown` the object with what is
     worked out when it is read, at the paths `derived`, and never stored; `of_others`: of other objects,
     which must be read as they are now. `pools` tells
     whose pauses concern an object: pools, or None for the whole fleet's alone. `born` names more
@@ -51,7 +52,8 @@ class KindRules:
     `unlogged` event types come in the compatible stream only; `aliases` are other names of event
     types, by which they may be asked for. `view` (sources, caller) returns the
     function that shows an object as that caller sees it, made once for all rows of a list, or None;
-    `sight` (sources, caller) tells what that depends on beside the object. Any: each takes its own kind.
+    `sight` (sources, caller) tells what that depends on beside the object; `private` (obj) returns it
+    without people's addresses, as callers read it in its events who may not read those. Any: each takes its own kind.
     """
 
     name: str
@@ -69,6 +71,7 @@ class KindRules:
     about: Callable[[Any], str] | None = None
     sooner: Callable[..., Any] | None = None
     warns: Callable[..., tuple[str, ...]] | None = None
+    differs: Callable[[Any, Any], tuple[str, ...]] | None = None
     shown: Callable[..., Any] | None = None
     derived: tuple[str, ...] = ()
     of_others: bool = True
@@ -81,6 +84,7 @@ class KindRules:
     told: Callable[[Any, Any], Iterable[Notice]] | None = None
     view: Callable[..., Any] | None = None
     sight: Callable[..., str] | None = None
+    private: Callable[[Any], Any] | None = None
     indices: tuple[Index[Any, Any], ...] = ()
 
 

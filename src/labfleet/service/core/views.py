@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from labfleet.engine.cache import Cache
+from labfleet.resources import kinds
 from labfleet.resources.meta import Resource
+from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.kind_table import TABLE
@@ -44,6 +48,20 @@ def sight(sources: Sources, principal: Principal, kind: str) -> str:
     return "" if rules is None or rules.sight is None else rules.sight(sources, principal)
 
 
+def past(principal: Principal, kind: str, doc: bytes, revision: int) -> bytes | None:
+    """Return the form of an object that an event led to, as the caller may read it; JSON.
+
+    None for one that another version has written so that this one cannot tell what is in it.
+    """
+    rules = TABLE.get(kind)
+    if rules is None or rules.private is None or access.reads_addresses(principal):
+        return kinds.shown(kind, doc, revision)
+    try:
+        return msgspec.json.encode(rules.private(kinds.decode(kind, doc, revision)))
+    except ValueError:
+        return None
+
+
 def within(sources: Sources, principal: Principal, value: Any) -> Any:
     """Return a reply with each object in it, or in its lists, as the caller sees it."""
     if isinstance(value, Resource):
@@ -64,10 +82,10 @@ def _rows(sources: Sources, principal: Principal, rows: Sequence[Any]) -> Sequen
     types = set(map(type, rows))
     if not any(issubclass(each, Resource) for each in types):
         return rows
-    kinds = {each.kind for each in rows} if len(types) == 1 else set()
-    if len(kinds) != 1:
+    found = {each.kind for each in rows} if len(types) == 1 else set()
+    if len(found) != 1:
         return [within(sources, principal, each) for each in rows]
-    show = _view(sources, principal, kinds.pop())
+    show = _view(sources, principal, found.pop())
     return rows if show is None else [show(each) for each in rows]
 
 

@@ -29,6 +29,15 @@ def warnings(services: ServiceContext, obj: Resource) -> tuple[str, ...]:
     return (*refused, *found)
 
 
+def differences(before: Resource | None, after: Resource) -> tuple[str, ...]:
+    """Return sentences on what a change of an object changed beside it; empty for most."""
+    rules = TABLE.get(after.kind)
+    if before is None or rules is None or rules.differs is None:
+        return ()
+    found: tuple[str, ...] = rules.differs(before, after)
+    return found
+
+
 def blind(machine: Machine | None) -> bool:
     """Tell whether the idle rule can never stop such a machine."""
     return machine is not None and not machine.cml.enable_telemetry

@@ -7,36 +7,40 @@ booker whoever sits there; their own rules stay those of sessions.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.kernel.clock import in_utc, utc_text
+from labfleet.kernel.clock import format_instant, in_utc
 from labfleet.kernel.quantity import count
 from labfleet.resources.group import BookedSeat, Group, GroupStatus, SeatCounts
 from labfleet.resources.meta import Key
-from labfleet.resources.session import Session, SessionSpec
+from labfleet.resources.session import Session, SessionPhase, SessionSpec
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.explanation import Explanation, plain
-from labfleet.service.core.kind_table import EventType, KindRules
+from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.roles import Role
-from labfleet.service.core.service_context import Caller, Refused, ServiceContext
+from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.shared_reads import SharedReads
 from labfleet.service.kinds import (
     group_claims,
     group_seats,
+    group_times,
+    group_view,
     indices,
     session_claims,
     session_demand,
+    session_holdup,
     session_rules,
     session_shares,
     session_times,
 )
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
-_PEOPLE = frozenset({"read", "create", "update", "delete"})
+_PEOPLE = frozenset({"read", "create", "update", "delete", "extend", "shorten", "move"})
 KEPT_MOST = 500
 """Groups of one owner, for callers of role user: a record is kept when its seats are over."""
 _TOLD = 10
@@ -47,7 +51,11 @@ class GroupEvent(EventType):
     """What can happen to a group."""
 
     CREATED = "group.created", "somebody booked seats together"
-    UPDATED = "group.updated", "its end was moved, or somebody else sits on a seat"
+    UPDATED = "group.updated", "another end, person or factor of a seat was asked for"
+    TIMES_CHANGED = (
+        "group.times_changed",
+        "its seats were moved, extended or shortened (new_start, new_end)",
+    )
     DELETED = "group.deleted", "its seats were cancelled and its record is gone"
 
 
@@ -103,61 +111,58 @@ def _few_enough(services: ServiceContext, owner: str) -> None:
 async def update_group(
     services: ServiceContext, caller: Caller, old: Group, new: Group
 ) -> Admitted:
-    """Allow another end for all seats, and other people on them: all in one commit, or nothing."""
+    """Allow another end for all seats, other people and factors: all in one commit, or nothing."""
     if old.spec == new.spec:
         return Admitted(new)
-    before, after = old.spec.slot, new.spec.slot
-    if (before.start, before.zone) != (after.start, after.zone):
-        raise intake.invalid(("spec.slot", "only the end may change"), reason="FrozenField")
-    moves = before.end != after.end
-    if moves and after.end is None:
+    _same_start(old, new)
+    before, after, asked = old.spec.slot, new.spec.slot, group_times.wish(old)
+    if before.end != after.end and after.end is None:
         raise intake.invalid(("spec.slot.end", "cannot be taken back"))
     services = dataclasses.replace(services, objects=SharedReads(services.objects))
     beside = await session_claims.together(services)
     found = group_seats.of(services, old)
-    changed = _seated(old, new, found)
-    rows: list[Admitted] = []
-    if moves and after.end is not None:
-        new = with_status(new, end=in_utc(after.end))
-        present = [changed.get(each.key, each) for each in found if group_seats.is_open(each)]
-        rows = await _moved(services, caller, old, after.end, found=present, beside=beside)
-        changed |= {each.obj.key: each.obj for each in rows if isinstance(each.obj, Session)}
-    others = [_next(each, changed[each.key]) for each in found if each.key in changed]
-    return Admitted(
-        new,
-        (
-            _no_new_attempt(old, beside.revision),
-            *dict.fromkeys(one for each in rows for one in each.preconditions),
-        ),
-        tuple(dict.fromkeys(one for each in rows for one in each.writes)),
-        others=tuple(others),
-    )
+    seated = _seated(old, new, found, services.clock.now())
+    rows: list[Admitted] = [Admitted(each) for each in seated.values()]
+    if asked is not None:
+        # The end in the manifest counts when it changes: verbs may have moved the seats since.
+        end = after.end if before.end != after.end and after.end is not None else asked.end
+        wanted = group_times.Wish(asked.start, end, group_times.factors_of(new.spec))
+        if wanted != asked:
+            new = with_status(new, end=in_utc(end))
+            present = [seated.get(each.key, each) for each in found if group_seats.is_open(each)]
+            timed = await group_times.changed(
+                services, caller, old, wanted, found=present, beside=beside
+            )
+            done = {each.obj.key for each in timed}
+            rows = [*(each for each in rows if each.obj.key not in done), *timed]
+    return group_times.written(new, found, rows, beside.revision)
+
+
+def _same_start(old: Group, new: Group) -> None:
+    """Raise Invalid (FrozenField) for another start, unless the seats were moved there already."""
+    before, after = old.spec.slot, new.spec.slot
+    if before.zone != after.zone:
+        raise intake.invalid(("spec.slot.zone", "cannot be changed later"), reason="FrozenField")
+    if after.start not in {before.start, old.status.start}:
+        to = "" if after.start is None else f" --to {format_instant(after.start, 'seconds')}"
+        what = f"is not changed so: labfleet move group/{old.name}{to} moves all its seats"
+        raise intake.invalid(("spec.slot.start", what), reason="FrozenField")
 
 
 async def delete_group(services: ServiceContext, caller: Caller, old: Group) -> Admitted:
     """Cancel all seats that are not over, in the commit that removes the group."""
     revision = await services.fresh()
     others = tuple(
-        _next(each, session_rules.cancelled(services, caller, each, f"group {old.name} deleted"))
+        group_times.next_of(
+            each, session_rules.cancelled(services, caller, each, f"group {old.name} deleted")
+        )
         for each in group_seats.of(services, old)
         if group_seats.is_open(each)
     )
-    return Admitted(old, (_no_new_attempt(old, revision),), others=others)
+    return Admitted(old, (group_times.no_new_attempt(old, revision),), others=others)
 
 
-def _no_new_attempt(group: Group, revision: int) -> stores.Precondition:
-    """Return that no seat was tried again since the revision, which this commit would leave out."""
-    return ledger_rows.untouched(ledger_rows.of(group.key), revision)
-
-
-def _next(old: Session, new: Session) -> Session:
-    """Return a changed session with the generation of its new spec."""
-    generation = old.metadata.generation + (old.spec != new.spec)
-    metadata = msgspec.structs.replace(new.metadata, generation=generation)
-    return msgspec.structs.replace(new, metadata=metadata)
-
-
-def _seated(old: Group, new: Group, found: list[Session]) -> dict[Key, Session]:
+def _seated(old: Group, new: Group, found: list[Session], now: datetime) -> dict[Key, Session]:
     """Return the sessions whose seats are given to somebody else; Invalid for other seats."""
     before = {each.name: each for each in group_seats.checked(old.spec)}
     after = {each.name: each for each in group_seats.checked(new.spec)}
@@ -166,10 +171,6 @@ def _seated(old: Group, new: Group, found: list[Session]) -> dict[Key, Session]:
         what = f"seats cannot be added, renamed or removed later: {', '.join(strange[:_TOLD])}"
         told = f"{what}; book another group, or cancel the session of a seat"
         raise intake.invalid(("spec.seats", told), reason="FrozenField")
-    longer = [name for name, each in after.items() if each.factor != before[name].factor]
-    if longer:
-        what = f"the factor of a seat cannot be changed later: {', '.join(longer[:_TOLD])}"
-        raise intake.invalid(("spec.seats", what), reason="FrozenField")
     given = {name: each.person for name, each in after.items() if each != before[name]}
     changed = dict[Key, Session]()
     for session in found:
@@ -177,78 +178,8 @@ def _seated(old: Group, new: Group, found: list[Session]) -> dict[Key, Session]:
         if seat is None or seat.seat not in given or not group_seats.is_open(session):
             continue
         if session.spec.owner != given[seat.seat]:
-            changed[session.key] = with_spec(session, owner=given[seat.seat])
+            changed[session.key] = session_times.handed_over(session, given[seat.seat], now)
     return changed
-
-
-async def _moved(
-    services: ServiceContext,
-    caller: Caller,
-    old: Group,
-    end: datetime,
-    *,
-    found: list[Session],
-    beside: session_claims.Together,
-) -> list[Admitted]:
-    """Return the open seats with another end; Refused names those that cannot have it."""
-    before = old.status.end
-    if before is None or end == before:
-        return []
-    if not found:
-        what = f"no seat of group {old.name!r} may still be used, so there is nothing to move"
-        raise Refused(what, reason="SlotOver")
-    now = services.clock.now()
-    if end <= max(now, old.status.start or now):
-        what = f"must lie ahead (it is {utc_text(now, seconds=True)}); to end all seats delete it"
-        raise intake.invalid(("spec.slot.end", what))
-    factors = {each.name: each.factor for each in group_seats.checked(old.spec)}
-    made, refused = list[Admitted](), list[tuple[str, str]]()
-    for each in found:
-        seat = each.status.seat
-        last = each.status.end
-        if seat is None or last is None:
-            continue
-        factor = factors.get(seat.seat, 1.0)
-        if end < before:
-            # A seat that was made shorter by itself ends no earlier than the others do.
-            earlier = max(last - group_seats.longer(before - end, factor), min(last, end))
-            if each.status.start is not None and earlier <= each.status.start:
-                refused.append((f"seat {seat.seat}", "would end before it begins: cancel it"))
-            elif earlier < last:
-                made.append(_shorter(each, earlier, now))
-            continue
-        later = last + group_seats.longer(end - before, factor)
-        try:
-            made.append(await session_times.extended(services, caller, each, later, beside))
-        except (Refused, errors.Invalid) as error:
-            refused.append((f"seat {seat.seat}", error.message))
-    if refused:
-        first = "; ".join(f"{where}: {what}" for where, what in refused[:1])
-        message = (
-            f"{len(refused)} of {count(len(found), 'seat')} cannot last until {utc_text(end)}, so "
-            f"none was moved: {first}"
-        )
-        if end > before:
-            message += (
-                f"; to extend those that can: labfleet extend -l labfleet.dev/group={old.name}"
-            )
-        raise Refused(message, reason="NoCapacity", problems=tuple(refused[:_TOLD]))
-    return made
-
-
-def _shorter(session: Session, end: datetime, now: datetime) -> Admitted:
-    """Return a seat that ends earlier, with its claim and reservation; both need no look at others."""
-    status = session.status
-    before = status.end or end
-    end = max(end, now, status.start or now)
-    claim, held = status.claim, status.reservation
-    if claim is not None:
-        claim = msgspec.structs.replace(claim, end=claim.end - (before - end))
-    if held is not None and held.end is not None:
-        held = msgspec.structs.replace(held, end=held.end - (before - end))
-    slot = msgspec.structs.replace(session.spec.slot, end=end)
-    moved = with_status(session, end=end, claim=claim, reservation=held)
-    return Admitted(with_spec(moved, slot=slot))
 
 
 async def _explain(services: ServiceContext, group: Group) -> Explanation:
@@ -258,7 +189,31 @@ async def _explain(services: ServiceContext, group: Group) -> Explanation:
     said = ", ".join(f"{number} {word}" for word, number in _words(found))
     late = f"; {found.late} of them late: their slot has begun" if found.late else ""
     stands = f" Its seats: {said}{late}." if said else ""
-    return plain(group, f"{group.status.message.rstrip('.')}.{stands}")
+    told = plain(group, f"{group.status.message.rstrip('.')}.{stands}")
+    more = (*_in_danger(services, group), *_of_their_own(services, group))
+    return msgspec.structs.replace(told, more=more, lines=(*told.lines, *more))
+
+
+def _of_their_own(services: ServiceContext, group: Group) -> Iterator[str]:
+    """Yield which seats have times of their own."""
+    own = group_times.own(services, group)
+    if own:
+        yield f"Seats with times of their own: {', '.join(own)}."
+
+
+def _in_danger(services: ServiceContext, group: Group) -> Iterator[str]:
+    """Yield which seats may not start as promised, by what endangers them."""
+    found = dict[session_holdup.Danger, list[str]]()
+    for each in group_seats.of(services, group):
+        if each.status.phase is SessionPhase.PENDING and group_seats.is_open(each):
+            lost = session_holdup.danger(services, each)
+            if lost is not None:
+                found.setdefault(lost, []).append(group_seats.name_in(each))
+    for lost, names in found.items():
+        be = "is" if len(names) == 1 else "are"
+        named = ", ".join(names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
+        why = lost.why or "it is gone"
+        yield f"In danger: {count(len(names), 'seat')} {be} promised by pool {lost.pool} ({why}): {named}."
 
 
 def _words(found: SeatCounts) -> list[tuple[str, int]]:
@@ -268,12 +223,29 @@ def _words(found: SeatCounts) -> list[tuple[str, int]]:
 
 def _warns(services: ServiceContext, group: Group) -> tuple[str, ...]:
     del services
-    status = group.status
+    status, since = group.status, group_times.since(group)
+    told = (*session_times.contradictions(group.spec.slot), *((since,) if since else ()))
     without = [each.name for each in status.seats if each.session is None]
     if not without:
-        return ()
+        return told
     named = ", ".join(without[:_TOLD]) + (", …" if len(without) > _TOLD else "")
-    return (f"{count(len(without), 'seat')} of {status.asked} found no room: {named}",)
+    return (*told, f"{count(len(without), 'seat')} of {status.asked} found no room: {named}")
+
+
+def _changed(old: Group, new: Group) -> Iterator[Change]:
+    """Yield that something else is asked for, and that its seats have other times."""
+    if old.metadata.generation != new.metadata.generation:
+        yield Change(GroupEvent.UPDATED, {})
+    was, now = old.status, new.status
+    if (was.start, was.end) != (now.start, now.end):
+        yield Change(GroupEvent.TIMES_CHANGED, {"new_start": now.start, "new_end": now.end})
+
+
+def _told_changes(old: Group, new: Group) -> tuple[str, ...]:
+    """Return whose times a change of a group changed, in words."""
+    # The same change cannot be made twice in a row: after it the times are what they would become.
+    same = old.status.changes == new.status.changes
+    return () if same else tuple(group_times.words(each) for each in new.status.changes)
 
 
 def _line(services: ServiceContext, group: Group) -> str | None:
@@ -290,8 +262,13 @@ RULES = KindRules(
     line=_line,
     explain=_explain,
     warns=_warns,
-    shown=group_seats.shown,
-    derived=("status.counts",),
+    shown=group_times.shown,
+    view=group_view.view,
+    sight=group_view.sight,
+    private=group_view.without_addresses,
+    derived=("status.counts", "status.times"),
+    changed=_changed,
+    differs=_told_changes,
     event_types=GroupEvent,
     indices=(indices.GROUPS_ENDED,),
 )

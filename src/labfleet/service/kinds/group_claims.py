@@ -41,7 +41,7 @@ class Booked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was read for one group: its seats and the pools that serve them."""
+    """What was read for one group: its seats and the pools that serve them; whether it is moved."""
 
     services: ServiceContext
     caller: Caller
@@ -49,6 +49,7 @@ class _Look:
     pools: list[tuple[Pool, PoolClaims]]
     seats: Sequence[Session]
     definition: Definition
+    moving: bool
 
     @property
     def known(self) -> list[PoolClaims]:
@@ -70,19 +71,22 @@ async def book(
     seats: Sequence[Session],
     definition: Definition,
     *,
-    some: bool,
+    some: bool = False,
+    moving: bool = False,
 ) -> Booked:
     """Return the seats with their claims; Refused (NoCapacity) when they do not fit.
 
     With `some` those that fit are enough, in their order. Where nobody knows how much room there
-    is, seats are booked without a claim, as a session would be (`session_claims.of_new`).
+    is, seats are booked without a claim, as a session would be (`session_claims.of_new`). What is
+    `moving` has a place already, which does not stand in its way.
     """
     space = seats[0].namespace
     if session_claims.line(services, space) is None:
-        return Booked(tuple(seats))
+        return Booked(tuple(with_status(each, claim=None) for each in seats))
     revision, now = await services.fresh(), services.clock.now()
-    claims = Claims(services.cache, now, services.objects.saved(Session))
-    look = _Look(services, caller, claims, [], seats, definition)
+    theirs = frozenset(each.metadata.uid for each in seats) if moving else frozenset()
+    claims = Claims(services.cache, now, services.objects.saved(Session), without=theirs)
+    look = _Look(services, caller, claims, [], seats, definition, moving)
     wanted = look.wanted(seats, now)
     request = wanted[0][1]
     last = max(each.end for _, each in wanted if each.end is not None)
@@ -129,7 +133,7 @@ async def _short(look: _Look, packed: Packed, now: datetime, *, some: bool) -> s
     if access.may(look.caller.principal, "update", "Pool"):
         grow = session_claims.limits(pool for pool, _ in look.pools)
         told += f"; a greater {grow} would hold them"
-    if packed.fit and not some:
+    if packed.fit and not some and not look.moving:
         told += f"; whenFull: some books the {packed.fit} that fit"
     raise Refused(f"{head}; {told}", reason="NoCapacity", problems=fits)
 

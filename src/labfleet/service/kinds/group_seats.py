@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import msgspec
-
-from labfleet.decisions.claims.nearest import MINUTE
 from labfleet.kernel import errors, ids
 from labfleet.resources.definition import Definition
 from labfleet.resources.group import (
@@ -18,6 +15,7 @@ from labfleet.resources.group import (
     GroupSpec,
     Seat,
     SeatCounts,
+    lasting,
     seats_of,
 )
 from labfleet.resources.learned_demand import LearnedDemand
@@ -97,7 +95,7 @@ def sessions(
     start, end = session_times.resolved(asked, definition, now)
     made, taken, problems = list[Session](), set[str](), list[tuple[str, str]]()
     for seat in seats:
-        last = stretched(start, end, seat.factor)
+        last = start + lasting(end - start, seat.factor)
         try:
             session_times.longest(definition, start, last, f"seat {seat.name}: factor")
         except errors.Invalid as error:
@@ -112,6 +110,7 @@ def sessions(
                 owner=seat.person,
                 slot=Slot(start=start, end=last, zone=slot.zone),
                 track=group.spec.track,
+                time_factor=seat.factor,
             ),
             status=SessionStatus(
                 seat=SessionSeat(
@@ -126,18 +125,6 @@ def sessions(
     if problems:
         raise intake.invalid(*problems, reason="TooLong")
     return made
-
-
-def stretched(start: datetime, end: datetime, factor: float) -> datetime:
-    """Return the end of a slot that lasts a factor longer, in whole minutes, rounded up."""
-    if factor <= 1:
-        return end
-    return start + -(-((end - start) * factor) // MINUTE) * MINUTE
-
-
-def longer(span: timedelta, factor: float) -> timedelta:
-    """Return by how much a seat with a factor is moved when the others are moved by a span."""
-    return span if factor <= 1 else -(-(span * factor) // MINUTE) * MINUTE
 
 
 def _metadata(services: ServiceContext, group: Group, name: str, now: datetime) -> Metadata:
@@ -175,6 +162,12 @@ def of(services: ServiceContext, group: Group) -> list[Session]:
     return [each for each in found if each.status.retried_as is None]
 
 
+def name_in(session: Session) -> str:
+    """Return the name of the seat that a session is; of one that is none its own."""
+    seat = session.status.seat
+    return session.name if seat is None else seat.seat
+
+
 def is_open(session: Session) -> bool:
     """Tell whether a seat may still be used: it is neither over nor about to be."""
     ending = session.spec.cancel is not None or session.deleting
@@ -190,9 +183,3 @@ def counts(services: ServiceContext, group: Group) -> SeatCounts:
         begun = each.status.start is not None and each.status.start <= now
         late += begun and each.status.phase not in TERMINAL and word not in _BEGUN
     return SeatCounts(**found, late=late)
-
-
-def shown(services: ServiceContext, group: Group) -> Group:
-    """Return a group as it is read by others: with how its seats stand."""
-    status = msgspec.structs.replace(group.status, counts=counts(services, group))
-    return msgspec.structs.replace(group, status=status)

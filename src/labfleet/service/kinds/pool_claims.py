@@ -33,7 +33,7 @@ class Claims:
 
     `drafts` are sessions that were written in this request and that the cache may lack. `stopped`:
     pools whose template is disabled count too, for what runs on them and makes no new worker.
-    `without` is the uid of a session whose own claim does not count.
+    `without` are the uids of sessions whose own claims do not count.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Claims:
         drafts: Iterable[Session] = (),
         *,
         stopped: bool = False,
-        without: str = "",
+        without: frozenset[str] = frozenset(),
     ) -> None:
         self._stopped = stopped
         self._cache = cache
@@ -81,7 +81,7 @@ class Claims:
         made = PoolClaims(known, self._now)
         for draft in self._drafts:
             claim = draft.status.claim
-            if draft.metadata.uid == self._without:
+            if draft.metadata.uid in self._without:
                 continue
             if draft.namespace == pool.namespace and claim is not None and claim.pool == pool.name:
                 made.add(Claimed(uid=draft.metadata.uid, claim=claim))
@@ -96,7 +96,7 @@ class Claims:
         self._days.add((pool.key, day))
         sessions = self._cache.by(indices.SESSIONS_CLAIMING, (pool.key.path, day))
         for each in read(self._cache, sessions):
-            if each.uid not in into and each.uid != self._without:
+            if each.uid not in into and each.uid not in self._without:
                 into.add(each)
 
     def _on(self, worker: Worker, into: PoolClaims) -> None:
@@ -106,7 +106,7 @@ class Claims:
         """
         for session in self._cache.by(indices.SESSIONS_HERE, worker.key.path):
             held, claim = learned_demand.held(session), session.status.claim
-            if session.metadata.uid in into or session.metadata.uid == self._without:
+            if session.metadata.uid in into or session.metadata.uid in self._without:
                 continue
             if held is None:
                 continue

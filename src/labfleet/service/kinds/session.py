@@ -5,6 +5,7 @@ from __future__ import annotations
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.kind_table import KindRules
 from labfleet.service.core.roles import Role
+from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import (
     indices,
     session_claims,
@@ -13,6 +14,7 @@ from labfleet.service.kinds import (
     session_outlook,
     session_retry,
     session_rules,
+    session_times,
     session_told,
     session_view,
 )
@@ -44,6 +46,12 @@ def _pauses(session: Session) -> tuple[None, ...]:
     return (None,) if session.status.phase is SessionPhase.PENDING else ()
 
 
+def _warns(services: ServiceContext, session: Session) -> tuple[str, ...]:
+    """Say what it asks for in vain: times that contradict its zone, an attempt that cannot run."""
+    told = session_times.contradictions(session.spec.slot)
+    return (*told, *session_retry.warns(services, session))
+
+
 RULES = KindRules(
     name="Session",
     create=session_rules.create_session,
@@ -61,7 +69,7 @@ RULES = KindRules(
     explain=session_explained.explain,
     sooner=session_told.sooner,
     pools=_pauses,
-    warns=session_retry.warns,
+    warns=_warns,
     event_types=session_events.SessionEvent,
     aliases=session_events.ALIASES,
     changed=session_events.changed,
@@ -71,6 +79,7 @@ RULES = KindRules(
     told=session_events.told,
     view=session_view.view,
     sight=session_view.sight,
+    private=session_view.without_address,
     indices=(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_OF_GROUP,

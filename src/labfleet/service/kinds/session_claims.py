@@ -105,7 +105,7 @@ async def of_new(
     licensed = services.settings.now().scheduling.require_licence
     request = asked(new, definition, now, licensed=licensed)
     drafts = services.objects.saved(Session)
-    claims = Claims(services.cache, now, drafts, without=new.metadata.uid)
+    claims = Claims(services.cache, now, drafts, without=frozenset({new.metadata.uid}))
     looked, lacks, open_ended = list[Pool](), list[tuple[PoolClaims, Lack | None]](), False
     for pool in claims.pools(new.namespace, request):
         found = claims.of(pool, request.start, request.end or request.start)

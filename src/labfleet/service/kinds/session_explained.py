@@ -26,7 +26,7 @@ from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import pool_claims, session_counted, session_told
 from labfleet.service.kinds.pool_leads import Leads
-from labfleet.service.kinds.session_holdup import Held, broken, held_up
+from labfleet.service.kinds.session_holdup import Danger, Held, danger, held_up
 
 _SESSION_WAITS = {
     SessionPhase.SCHEDULED: "its start",
@@ -41,16 +41,21 @@ async def explain(services: ServiceContext, obj: Session) -> Explanation:
     """Return why a session is as it is."""
     definition = await services.objects.find(refs.definition_of(obj))
     held = held_up(services, obj, definition)
-    slot = _Ahead(Leads(services.cache).looked_for(obj), _promised(services, obj))
+    lost = danger(services, obj)
+    slot = _Ahead(Leads(services.cache).looked_for(obj), _promised(services, obj, lost), lost)
     told = _of_session(obj, definition, services.clock.now(), held, slot)
     return await session_told.completed(services, obj, definition, told)
 
 
 class _Ahead(NamedTuple):
-    """From when on a worker is looked for (None: at once), and what is promised, as a clause."""
+    """From when on a worker is looked for (None: at once), and what is promised, as a clause.
+
+    `lost` is what endangers the place that is promised to it.
+    """
 
     looked_for: datetime | None
     promised: str
+    lost: Danger | None = None
 
 
 def _unplaced(
@@ -65,7 +70,7 @@ def _unplaced(
     if start is not None and slot.looked_for is not None and ahead and decision is None:
         looked = f"a worker is looked for from {shown(slot.looked_for)}"
         waits_for = f"its slot, which starts at {shown(start)}; {looked}{slot.promised}"
-        return WaitReason.SLOT_AHEAD, [waits_for]
+        return WaitReason.SLOT_AHEAD if slot.lost is None else Holdup.IN_DANGER, [waits_for]
     first = runbook.advice(Session.__name__, SessionPhase.PENDING, Holdup.FIRST_LOOK)
     if decision is None or decision.outcome != "waiting":
         said = "the scheduler's next look" if obj.status.decision else first.waits if first else ""
@@ -77,7 +82,7 @@ def _unplaced(
     return words[-1], waits or [f"a place ({decision.reason})"]
 
 
-def _promised(services: ServiceContext, obj: Session) -> str:
+def _promised(services: ServiceContext, obj: Session, lost: Danger | None) -> str:
     """Return what is promised to a slot that is ahead, as the end of a sentence."""
     claim = obj.status.claim
     if claim is None:
@@ -87,10 +92,8 @@ def _promised(services: ServiceContext, obj: Session) -> str:
     pool = pool_claims.pool_of(services.cache, obj)
     if pool is None:
         return f"; pool {claim.pool}, which promised it a place, is gone: nothing holds one for it"
-    why = broken(services, pool, claim.place)
-    if why is not None:
-        said = why.sentence[:1].lower() + why.sentence[1:].removesuffix(".")
-        return f"; the place promised to it is in danger: pool {claim.pool} ({said})"
+    if lost is not None:
+        return f"; the place promised to it is in danger: pool {claim.pool} ({lost.why})"
     kept = conditions.find(pool.status.conditions, PoolCondition.PROMISES_KEPT)
     held = f"; pool {claim.pool} holds a place for it"
     if kept is not None and kept.status == "False":
@@ -130,14 +133,15 @@ def _of_session(
         where=f" on {status.worker}" if status.worker else "",
         reason=reason,
     )
-    if told.runbook is not None and held is not None:
-        fix = told.runbook.fix.replace("POOL", held.pool)
+    about = held or slot.lost
+    if told.runbook is not None and about is not None:
+        fix = told.runbook.fix.replace("POOL", about.pool)
         told = msgspec.structs.replace(told, runbook=msgspec.structs.replace(told.runbook, fix=fix))
     tries = tuple(_attempts(obj))
-    counted, drift = tuple(session_counted.lines(obj)), tuple(_drift(obj))
-    extends = tuple(_extensions(obj, definition))
-    more = (*_preferred(status.decision), *counted, *extends, *drift, *tries)
-    return msgspec.structs.replace(told, attempts=tries, lines=(*told.lines, *more))
+    counted = tuple(session_counted.lines(obj))
+    more = (*_preferred(status.decision), *counted, *_extensions(obj, definition))
+    lines = (*told.lines, *more, *_drift(obj), *tries)
+    return msgspec.structs.replace(told, attempts=tries, more=more, lines=lines)
 
 
 def _drift(session: Session) -> Iterator[str]:

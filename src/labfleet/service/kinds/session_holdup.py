@@ -10,7 +10,7 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 from labfleet.resources.session import Session, SessionPhase
-from labfleet.resources.session_conditions import NEED_A_WORKER, Holdup
+from labfleet.resources.session_conditions import NEED_A_WORKER, Holdup, SessionCondition
 from labfleet.resources.worker import WorkerPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, pool_claims
@@ -53,6 +53,35 @@ def held_up(services: ServiceContext, obj: Session, definition: Definition | Non
     if all(_without_template(each) for each in awake):
         return Held(Holdup.NO_TEMPLATE, awake[0].name)
     return None
+
+
+class Danger(NamedTuple):
+    """The pool whose promise may not be kept, and why, as a clause; empty when the pool is gone."""
+
+    pool: str
+    why: str = ""
+
+
+def danger(services: ServiceContext, session: Session) -> Danger | None:
+    """Return what endangers the place that is promised to a session; None: nothing, or no promise.
+
+    A place that is gone is seen at once; that its worker is late goes by what was last said of it.
+    """
+    claim = session.status.claim
+    if claim is None:
+        return None
+    pool = pool_claims.pool_of(services.cache, session)
+    if pool is None:
+        return Danger(claim.pool)
+    why = broken(services, pool, claim.place)
+    said = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
+    if why is not None:
+        told = why.sentence
+    elif said is not None and said.status == "False":
+        told = said.message or said.reason
+    else:
+        return None
+    return Danger(claim.pool, told[:1].lower() + told[1:].removesuffix("."))
 
 
 def _without_template(pool: Pool) -> bool:

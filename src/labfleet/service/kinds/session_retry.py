@@ -15,7 +15,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import ids
 from labfleet.kernel.clock import utc_text
 from labfleet.resources.definition import Definition
-from labfleet.resources.group import Group, seats_of
+from labfleet.resources.group import LABEL, Group, seats_of
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import (
     RETRIABLE,
@@ -71,7 +71,11 @@ async def next_attempt(
     metadata = Metadata(
         name=await _name(services, old),
         namespace=old.namespace,
-        labels=old.metadata.labels,
+        labels={
+            key: value
+            for key, value in old.metadata.labels.items()
+            if key != LABEL or old.status.seat is not None
+        },
         annotations={
             key: value
             for key, value in old.metadata.annotations.items()

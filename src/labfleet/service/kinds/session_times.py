@@ -18,10 +18,11 @@ from labfleet.decisions.lifecycle.session.draft import PRESENT
 from labfleet.interfaces import store as stores
 from labfleet.kernel import quantity
 from labfleet.kernel.clock import in_utc, utc_text
-from labfleet.resources import conditions, refs
+from labfleet.resources import conditions, refs, zones
 from labfleet.resources.amounts import Reservation
 from labfleet.resources.definition import Definition
-from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionSpec
+from labfleet.resources.group import Group, lasting, seats_of
+from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionSpec, Slot
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
@@ -34,7 +35,7 @@ from labfleet.service.kinds.session_claims import AHEAD_DAYS, Taken, Together, T
 PAST_MINUTES = 5
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 _HERE = frozenset({SessionPhase.INSTANTIATING, SessionPhase.READY, SessionPhase.RUNNING})
-_NOT_BEGUN = frozenset({SessionPhase.PENDING, SessionPhase.SCHEDULED})
+NOT_BEGUN = frozenset({SessionPhase.PENDING, SessionPhase.SCHEDULED})
 
 
 async def extended(
@@ -56,14 +57,16 @@ async def extended(
     before = _present_end(old, "extended")
     if before is None or end is None:
         raise _no_end(old, "extend")
-    _zoned("end", end)
+    zoned("end", end)
     if end <= before:
         what = f"must be later than the present end, {utc_text(before, seconds=True)}"
         raise intake.invalid(("end", what), reason="OnlyLater")
     definition = await _definition(services, old)
     if definition is not None:
         begun = old.status.start or services.clock.now()
-        longest(definition, begun, end, "end", old.spec.time_factor)
+        # Whoever books a group gives factors to its seats, and no longer labs than its author allows.
+        booked = old.status.seat is not None and caller.principal.role is Role.USER
+        longest(definition, begun, end, "end", 1.0 if booked else old.spec.time_factor)
     used, bound = old.status.extensions, None
     if definition is not None and caller.principal.role is Role.USER:
         bound = extension.bound(definition.spec.extension, used, before)
@@ -102,7 +105,7 @@ async def shortened(
     before = _present_end(old, "shortened")
     if before is None or end is None:
         raise _no_end(old, "shorten")
-    _zoned("end", end)
+    zoned("end", end)
     now = services.clock.now()
     if not max(now, old.status.start or now) < end < before:
         what = (
@@ -123,16 +126,37 @@ async def with_factor(
 ) -> Admitted:
     """Give a session's person another time factor: end, claim and reservation change together.
 
-    Its whole length counts, whatever it was made of. Refused and Invalid as a later or earlier end.
+    Its whole length counts, whatever it was made of; of a seat that of its group, so that what the
+    seat has of its own stays. Refused and Invalid as a later or earlier end.
     """
     start, end = old.status.start, _present_end(old, "changed")
     new = with_spec(old, time_factor=factor)
-    if start is None or end is None:
+    if end is None:
         return Admitted(new)
-    whole = start + budget.scaled(end - start, factor / old.spec.time_factor)
+    more = await _more_of_group(services, old, factor)
+    if more is not None:
+        whole = end + more
+    elif start is not None:
+        whole = start + budget.scaled(end - start, factor / old.spec.time_factor)
+    else:
+        return Admitted(new)
     if whole > end:
         return await extended(services, caller, new, whole)
     return await shortened(services, caller, new, whole) if whole < end else Admitted(new)
+
+
+async def _more_of_group(services: ServiceContext, old: Session, factor: float) -> timedelta | None:
+    """Return by how much longer a seat lasts with another factor; None for what is no seat now."""
+    seat = old.status.seat
+    group = None if seat is None else await services.objects.get(Group, seat.group, old.namespace)
+    if seat is None or group is None or group.metadata.uid != seat.uid:
+        return None
+    start, end = group.status.start, group.status.end
+    if start is None or end is None:
+        return None
+    asked = {each.name: each.factor for each in seats_of(group.spec)}.get(seat.seat, 1.0)
+    before = old.spec.time_factor if old.spec.time_factor != 1 else asked
+    return lasting(end - start, factor) - lasting(end - start, before)
 
 
 def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
@@ -149,6 +173,12 @@ def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
     return Admitted(with_status(old, checked_in_at=now, checked_in_by=caller.principal.name))
 
 
+def handed_over(old: Session, person: str, now: datetime) -> Session:
+    """Return a session that is somebody else's now: that its earlier person came says nothing of them."""
+    changed = with_spec(old, owner=person)
+    return with_status(changed, checked_in_at=None, checked_in_by="", handed_over_at=now)
+
+
 async def moved(
     services: ServiceContext, caller: Caller, old: Session, start: datetime
 ) -> Admitted:
@@ -163,13 +193,13 @@ async def moved(
     if slot.start is None or end is None:
         message = f"session {old.name!r} begins as soon as it can: it has no slot to move"
         raise Refused(message, reason="NoSlot")
-    if old.status.phase not in _NOT_BEGUN:
+    if old.status.phase not in NOT_BEGUN:
         message = (
             f"session {old.name!r} has begun ({old.status.phase}) and cannot be moved; extend or "
             "shorten it, or cancel it and ask for another slot"
         )
         raise Refused(message, reason="HasBegun")
-    _zoned("start", start)
+    zoned("start", start)
     definition = await _definition(services, old)
     if definition is None:
         message = f"definition {old.spec.definition!r} of session {old.name!r} is gone"
@@ -177,17 +207,18 @@ async def moved(
     later = msgspec.structs.replace(slot, start=start, end=start + (end - slot.start))
     new = with_spec(old, slot=later)
     begin, over = resolved(new.spec, definition, services.clock.now())
-    new, given = _unbound(services, new)
+    new, given = unbound(services, new)
     new = with_status(new, start=begin, end=over, decision=None)
     taken = await session_claims.of_new(services, caller, new, definition)
     return Admitted(
-        with_status(new, claim=taken.claim), taken.preconditions, (*given, *taken.writes)
+        with_status(new, claim=taken.claim),
+        taken.preconditions,
+        (*given, *taken.writes),
+        reason=f"Moved: {utc_text(begin)} instead of {utc_text(old.status.start or slot.start)}",
     )
 
 
-def _unbound(
-    services: ServiceContext, session: Session
-) -> tuple[Session, tuple[stores.Write, ...]]:
+def unbound(services: ServiceContext, session: Session) -> tuple[Session, tuple[stores.Write, ...]]:
     """Return a session without the worker that is booked for it, and what gives that back.
 
     Nothing of it is on that worker: only what has not begun is moved.
@@ -239,6 +270,12 @@ def resolved(spec: SessionSpec, definition: Definition, now: datetime) -> tuple[
     return in_utc(start), in_utc(end)
 
 
+def contradictions(slot: Slot) -> tuple[str, ...]:
+    """Return what is told of times whose offset their slot's zone does not have then."""
+    told = {each: zones.contradiction(getattr(slot, each), slot.zone) for each in ("start", "end")}
+    return tuple(f"slot.{name}: {said}" for name, said in told.items() if said)
+
+
 def longest(
     definition: Definition, start: datetime, end: datetime, field: str, factor: float = 1.0
 ) -> None:
@@ -250,7 +287,8 @@ def longest(
     if end - start > budget.scaled(timedelta(minutes=minutes), factor):
         times = "" if factor == 1 else f", times {factor:g}"
         most = quantity.count(minutes, "minute")
-        what = f"a session of {definition.name!r} lasts at most {most}{times}"
+        last = utc_text(start + budget.scaled(timedelta(minutes=minutes), factor))
+        what = f"a session of {definition.name!r} lasts at most {most}{times}, so until {last}"
         raise intake.invalid((field, what), reason="TooLong")
 
 
@@ -278,7 +316,8 @@ def _no_end(old: Session, deed: str) -> Refused:
     return Refused(message, reason="NoSlot")
 
 
-def _zoned(field: str, at: datetime) -> None:
+def zoned(field: str, at: datetime) -> None:
+    """Raise Invalid for an instant without a zone."""
     if at.tzinfo is None:
         raise intake.invalid((field, "give a time zone, for example 2026-11-27T09:00:00Z"))
 

@@ -27,7 +27,7 @@ from labfleet.service.core.explanation import Expected, Explanation, Remedy
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, pool_claims, session_outlook
 from labfleet.service.kinds.pool_leads import Leads
-from labfleet.service.kinds.session_holdup import broken, held_up
+from labfleet.service.kinds.session_holdup import broken, danger, held_up
 
 S = SessionPhase
 _PLACED = frozenset({S.SCHEDULED, S.INSTANTIATING})
@@ -92,7 +92,19 @@ def headline(services: ServiceContext, session: Session, outlook: SessionOutlook
             return f"Ending: {on}{becomes}"
         case S.FAILED if status.decision is not None and status.decision.outcome == "refused":
             return f"Refused: {status.reason}"
-    return f"{str(status.phase).capitalize()}: {status.reason or 'its time is over'}"
+    word = str(status.phase).capitalize()
+    if status.reason == word:
+        return f"{word}: {_cancelled(session)}"
+    return f"{word}: {status.reason or 'its time is over'}"
+
+
+def _cancelled(session: Session) -> str:
+    """Return by whom and why a session was ended before its time, as far as that was recorded."""
+    by = session.spec.cancel
+    if by is None:
+        return "before its time"
+    who = f"by {by.by}" if by.by else "by somebody"
+    return f"{who} ({by.reason})" if by.reason else who
 
 
 def _ahead(services: ServiceContext, session: Session) -> bool:
@@ -104,13 +116,11 @@ def _ahead(services: ServiceContext, session: Session) -> bool:
 def _pending(services: ServiceContext, session: Session, outlook: SessionOutlook | None) -> str:
     claim, rank = session.status.claim, f"priority {session.spec.priority}"
     if claim is not None:
-        pool = pool_claims.pool_of(services.cache, session)
-        why = None if pool is None else broken(services, pool, claim.place)
-        if pool is None:
+        lost = danger(services, session)
+        if lost is not None and not lost.why:
             return f"In danger: pool {claim.pool}, which promised it a place, is gone"
-        if why is not None:
-            said = why.sentence[:1].lower() + why.sentence[1:].removesuffix(".")
-            return f"In danger: its place in pool {claim.pool} ({said})"
+        if lost is not None:
+            return f"In danger: its place in pool {claim.pool} ({lost.why})"
     if outlook is not None:
         place = f"position {outlook.position} of {outlook.waiting} in {outlook.line}"
         return f"Waiting: {place} ({rank})"

@@ -12,20 +12,17 @@ from labfleet.resources import refs
 from labfleet.resources.meta import Ref
 from labfleet.resources.session import Session, SessionAccess
 from labfleet.resources.worker import Worker
+from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.service.core.views import Sources
 
 ALL, NO_EMAIL = "all", "no e-mail"
-_WITHOUT_EMAIL = frozenset({Role.CONTROLLER, Role.RUNNER})
 
 
 def sight(sources: Sources, principal: Principal) -> str:
-    """Return how much the caller sees of where labs are reached: nothing, ports, all, no e-mail.
-
-    A person's e-mail address is for themselves, operators, admins, and webhooks, which those set up.
-    """
-    if principal.role in _WITHOUT_EMAIL:
+    """Return how much the caller sees of where labs are reached: nothing, ports, all, no e-mail."""
+    if not access.reads_addresses(principal):
         return NO_EMAIL
     limited = principal.role is Role.USER
     return sources.settings.now().access.user_sees if limited else ALL
@@ -44,9 +41,8 @@ def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]
     definition = functools.cache(cache.find)
 
     def show(session: Session) -> Session:
-        if much == NO_EMAIL and session.spec.student_email is not None:
-            spec = msgspec.structs.replace(session.spec, student_email=None)
-            session = msgspec.structs.replace(session, spec=spec)
+        if much == NO_EMAIL:
+            session = without_address(session)
         # Lists ask this for each of a thousand rows: what has no lab costs no look at others.
         if not reach.is_there(session):
             return session
@@ -60,6 +56,14 @@ def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]
         )
 
     return show
+
+
+def without_address(session: Session) -> Session:
+    """Return a session without its person's e-mail address."""
+    if session.spec.student_email is None:
+        return session
+    spec = msgspec.structs.replace(session.spec, student_email=None)
+    return msgspec.structs.replace(session, spec=spec)
 
 
 def _limited(found: SessionAccess, much: str) -> SessionAccess:

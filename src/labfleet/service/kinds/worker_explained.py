@@ -77,18 +77,19 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
         deadline=deadline,
         where=f", {count(len(live), 'live session')}" if live else "",
     )
-    lines = list(told.lines)
     blockers = drain_blockers.of(obj, sessions)
-    lines += [f"In the way: {_blocker(each)}" for each in blockers]
+    held, more = [f"In the way: {_blocker(each)}" for each in blockers], list[str]()
     order = phases.open_order(obj)
     if order is not None:
         known = status.licence.order
         far = "heard" if known is None or known.id != order.id else known.state
         by = f" by {order.by}" if order.by else ""
-        lines.append(f"Of its licence was asked{by}: {order.verb} ({far}).")
+        more.append(f"Of its licence was asked{by}: {order.verb} ({far}).")
     if status.licence.leak:
-        lines.append(f"A licence was not given back: {status.licence.leak}.")
-    return msgspec.structs.replace(told, blockers=blockers, lines=tuple(lines))
+        more.append(f"A licence was not given back: {status.licence.leak}.")
+    return msgspec.structs.replace(
+        told, blockers=blockers, more=tuple(more), lines=(*told.lines, *held, *more)
+    )
 
 
 def _blocker(each: Blocker) -> str:

@@ -30,8 +30,6 @@ DAYS = 7
 MOST_DAYS = 31
 MOST_POOLS = 50
 MOST_INTERVALS = 1000
-GROUP = "labfleet.dev/group"
-"""Label of the sessions that were booked as one group; without it a session's lab names it."""
 NAMED = 20
 """How many groups and labs an interval names."""
 
@@ -53,7 +51,7 @@ class CalendarSpan(Record, frozen=True, kw_only=True):
     start: From when.
     end: Until when.
     free: Places on which nothing is promised; null while nobody knows how many the pool can have.
-    mine: Sessions of the caller among them.
+    mine: Sessions of the caller among them: their own, and the seats that they booked for others.
     places: Places with promises; null for callers who see only their own sessions.
     sessions: Sessions that hold a place; null likewise.
     in_danger: Sessions on places that are gone, or too small for them; null likewise.
@@ -199,9 +197,9 @@ def _entries(services: ServiceContext, claims: PoolClaims, reader: str) -> Itera
         if session is None:
             yield Entry(each.claim, "")
             continue
-        labels = session.metadata.labels
-        about = labels.get(GROUP) or session.spec.definition
-        yield Entry(each.claim, about, session.spec.owner == reader)
+        seat = session.status.seat
+        about = session.spec.definition if seat is None else seat.group
+        yield Entry(each.claim, about, access.of_owner(reader, session))
 
 
 def _span(found: Interval, places: int, *, whole: bool) -> CalendarSpan:

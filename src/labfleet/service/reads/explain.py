@@ -29,10 +29,11 @@ async def explain(
     kind: type[Resource] = row.type
     obj = await lookup.found(services, caller, kind, name, namespace)
     made = await _explained(services, views.of(services, caller.principal, obj))
-    lines = (f"{each[:1].upper()}{each[1:]}." for each in warned.warnings(services, obj))
+    vain = tuple(f"{each[:1].upper()}{each[1:]}." for each in warned.warnings(services, obj))
     found = raised.of(services, obj)
     told = tuple(line for each in found for line in _raised(each))
-    made = msgspec.structs.replace(made, alerts=found, lines=(*made.lines, *told, *lines))
+    lines = (*made.lines, *told, *vain)
+    made = msgspec.structs.replace(made, alerts=found, more=(*made.more, *vain), lines=lines)
     if made.runbook is not None and not access.may(caller.principal, "update", "Pool"):
         made = msgspec.structs.replace(made, runbook=runbook.for_others(made.runbook))
     return _with_pause(services, caller, obj, _with_help(services, caller, obj, made))

@@ -436,7 +436,8 @@ async def changed(
         new = msgspec.structs.replace(admitted.obj, metadata=metadata)
         _, stored = await services.objects.save(
             new,
-            cause=services.cause(caller, reason),
+            *admitted.others,
+            cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
             writes=admitted.writes,
         )

@@ -18,7 +18,14 @@ from labfleet.kernel import errors, ids
 from labfleet.resources import kinds, spellings
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Metadata, Resource
-from labfleet.service.core import access, defaults, idempotency, intake, lookup
+from labfleet.service.core import (
+    access,
+    defaults,
+    idempotency,
+    intake,
+    lookup,
+    reserved_labels,
+)
 from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
@@ -298,7 +305,7 @@ async def _change(
         else:
             wanted = intake.merged({key: shown[key] for key in ("metadata", "spec")}, raw)
         parsed = intake.typed(row, wanted)
-        new = _onto(old, parsed)
+        new = _onto(old, parsed, whole=whole)
         _refuse_frozen(row, old, new)
         if (new.spec, new.metadata) == (old.spec, old.metadata):
             return old
@@ -367,6 +374,7 @@ def new_body(
         what = "a new object has none; leave it out"
         raise intake.invalid(("metadata.resourceVersion", what))
     _refuse_server_fields(raw, {})
+    reserved_labels.refuse(metadata.get("labels"))
     if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
         raise intake.invalid(("metadata.namespace", f"must be {namespace!r}, as in the address"))
     if "name" not in metadata and row.named_by:
@@ -438,9 +446,10 @@ def _kept(row: Kind, raw: dict[str, Any], shown: dict[str, Any]) -> dict[str, An
     return {**raw, "metadata": metadata, "spec": spec}
 
 
-def _onto(old: Resource, parsed: Resource) -> Resource:
+def _onto(old: Resource, parsed: Resource, *, whole: bool) -> Resource:
+    labels = reserved_labels.kept(parsed.metadata.labels, old.metadata.labels, whole=whole)
     metadata: Metadata = msgspec.structs.replace(
-        old.metadata, labels=parsed.metadata.labels, annotations=parsed.metadata.annotations
+        old.metadata, labels=labels, annotations=parsed.metadata.annotations
     )
     return msgspec.structs.replace(old, metadata=metadata, spec=parsed.spec)
 

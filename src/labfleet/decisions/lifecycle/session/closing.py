@@ -46,14 +46,16 @@ def warned_anew(before: SessionStatus, now: SessionStatus) -> bool:
 def released_at(session: Session, definition: Definition | None) -> datetime | None:
     """Return when a running session is released because nobody came; None: never, or somebody did.
 
-    Its time counts from when its lab ran, so a lab that was late costs nobody the session.
+    Its time counts from when its lab ran, so a lab that was late costs nobody the session; and from
+    when it was given to its present person, who could not come before.
     """
     status = session.status
     if definition is None or definition.spec.no_show_minutes is None:
         return None
     if status.checked_in_at is not None or status.started_at is None:
         return None
-    begun = max(status.started_at, status.start or status.started_at)
+    given = status.handed_over_at or status.started_at
+    begun = max(status.started_at, status.start or status.started_at, given)
     return begun + definition.spec.no_show_minutes * _MINUTE
 
 
