@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
 from labfleet.resources.image import Catalogue, Image, ImageStatus
+from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.machine import MachineStatus
@@ -436,6 +438,12 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
     await what_a_person_holds(ask)
+    at = world.clock.now()
+    kept = KeptWork(
+        readers="owner", tries=1, at=at, until=at + timedelta(days=7), size=2048, nodes=2
+    )
+    await world.status(failed, kept=kept)
+    await ask.ask("DELETE", "/api/v1/sessions/s9/kept-lab")
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})

@@ -127,6 +127,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "retry",
         "Try a session again that failed or expired.",
     ),
+    "kept": (
+        "labfleet.cli.commands.kept_labs",
+        "kept",
+        "Read or delete what was kept of an ended session's lab.",
+    ),
+    "continue": (
+        "labfleet.cli.commands.kept_labs",
+        "go_on",
+        "Begin a new session with what was kept of an ended one.",
+    ),
     "drain": (
         "labfleet.cli.commands.verbs",
         "drain",

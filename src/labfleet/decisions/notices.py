@@ -29,6 +29,8 @@ FELT = timedelta(minutes=5)
 LONGEST = 500
 """Characters of a sentence, and of what it quotes."""
 _BEGUN = frozenset({S.INSTANTIATING, S.READY})
+_KEPT = SessionCondition.WORK_KEPT
+KEPT_SHOWN = 20
 _AHEAD = frozenset({S.PENDING, S.SCHEDULED, S.INSTANTIATING, S.READY})
 _WORDS = {str(each): each.sentence for each in PhaseReason}
 
@@ -42,7 +44,8 @@ def of_new(session: Session) -> Notice:
 
 
 def of_change(old: Session, new: Session) -> Iterator[Notice]:
-    """Yield what the owner is told of a change; nothing more of a session that was over before."""
+    """Yield what the owner is told of a change; of a session that was over, only what was kept."""
+    yield from _kept(old, new)
     if _outcome(old) is not None:
         return
     if _outcome(new) is not None:
@@ -150,6 +153,25 @@ def _endangered(old: Session, new: Session) -> Iterator[Notice]:
         yield _notice(new, N.IN_DANGER, told, reason=reason, message=why[:LONGEST])
     elif before == "False" and after == "True":
         yield _notice(new, N.PROMISE_SAFE, f"has its place again{_from(new)}")
+
+
+def _kept(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield what became of what was configured in a lab, when its owner may have it."""
+    was, now = (conditions.find(each.status.conditions, _KEPT) for each in (old, new))
+    work = new.status.kept
+    if now is None or work is None or work.readers != "owner":
+        return
+    if now.status == "Unknown" or (was is not None and was.status == now.status):
+        return
+    if now.status == "False":
+        why = now.message[:LONGEST]
+        told = f"has ended, and what was configured in it was not kept: {why}"
+        yield _notice(new, N.LAB_NOT_KEPT, told, reason=now.reason, message=why)
+    elif work.until is not None:
+        but = f", but {now.message}" if work.missing else ""
+        told = f"is kept until {zones.both(work.until, new.spec.slot.zone)}{but}"
+        missing = list(work.missing[:KEPT_SHOWN])
+        yield _notice(new, N.LAB_KEPT, told, until=format_instant(work.until), missing=missing)
 
 
 def _danger(session: Session) -> str | None:

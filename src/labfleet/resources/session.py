@@ -16,8 +16,10 @@ from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variab
 from labfleet.resources.extensions import Extensions
 from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.history import Use
+from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Effect, Record, Resource
+from labfleet.resources.waiting import SessionOutlook
 
 FINALIZER_LAB = "labfleet/cml-lab"
 
@@ -119,6 +121,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     stand in configurations of the lab's nodes only where its definition names them.
     limits: The most that its lab may need; a definition that needs more is refused. 0 limits nothing.
     reservation_id: Name of the booking in the system that made it; only kept and shown.
+    continue_from: Name of an earlier session of the same owner: its kept configurations stand in the
+    nodes from the start. The definition has to allow that (`continuable`).
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
     observe_requested_by: Who asked for it.
@@ -141,6 +145,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
+    continue_from: Annotated[str, msgspec.Meta(max_length=253)] | None = None
     family: Family | None = None
 
 
@@ -348,34 +353,6 @@ class SessionSeat(Record, frozen=True, kw_only=True):
     booked_by: str
 
 
-class SessionOutlook(Record, frozen=True, kw_only=True):
-    """Where a session stands that waits for a worker, and between when and when it starts.
-
-    Worked out from what is stored while people look, and never stored itself.
-
-    line: Pool or track for whose workers it waits.
-    position: Its place among those that wait for the same, 1 for the next one.
-    waiting: How many wait there.
-    earliest: It starts not before this; null when nobody can tell.
-    latest: Not after this; null when it does not start in each future that was played.
-    coverage: Share of such ranges that hold the start, by what was achieved where that is less than
-    was to be; null when something is only declared.
-    because: What its start depends on, or why nobody can tell, in a sentence.
-    words: Place and range in a few words, such as `2 of 3, 14:35-14:50Z (80 %)`.
-    at: When this was worked out.
-    """
-
-    line: str
-    position: int
-    waiting: int
-    earliest: datetime | None = None
-    latest: datetime | None = None
-    coverage: float | None = None
-    because: str = ""
-    words: str = ""
-    at: datetime
-
-
 class SessionStatus(Record, frozen=True, kw_only=True):
     """What was observed of a session.
 
@@ -429,6 +406,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     seat: The seat of a group that it is; null when it was asked for by itself.
     offer: To whom its person offers it; null when to nobody.
     handed_over: Since when and by whom it is its present person's; null when it always was.
+    kept: What was kept of its lab before its teardown; null when nothing was to be kept.
+    continues: The session whose kept configurations it begins with.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -474,6 +453,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
     seat: SessionSeat | None = None
+    kept: KeptWork | None = None
+    continues: SessionLink | None = None
     demand: LearnedDemand | None = None
     offer: SessionOffer | None = None
     handed_over: HandedOver | None = None

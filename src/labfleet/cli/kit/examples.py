@@ -118,6 +118,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet retry ccnp-4711 --now",
         "labfleet retry -l exam=ccnp --dry-run client",
     ),
+    "kept": (
+        "labfleet kept ccnp-4711 --write ccnp-4711.yaml",
+        "labfleet kept ccnp-4711 --delete",
+    ),
+    "continue": ("labfleet continue ccnp-4711", "labfleet continue ccnp-4711 --as ccnp-evening"),
     "drain": (
         "labfleet drain w-1 --deadline 2h -m 'kernel update'",
         "labfleet drain w-1 --deadline 2026-11-27T22:00:00Z --force",

@@ -57,6 +57,7 @@ ACTIONS = {
     "hand-over": "hand over or take {kinds}",
     "retry": "retry {kinds}",
     "observe": "look into {kinds}",
+    "download": "have what was kept of {kinds}",
     "record": "report on {kinds}",
     "admit": "ask for or end {kinds}",
     "recommend": "read what is recommended for {kinds}, or propose it",

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import Achieved
-from labfleet.resources.session import SessionOutlook
+from labfleet.resources.waiting import SessionOutlook
 
 TOLD = 5000
 """Ranges that are kept until their session starts; the first one makes room."""

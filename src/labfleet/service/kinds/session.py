@@ -35,6 +35,7 @@ _PEOPLE = frozenset(
 )
 _ASKED = frozenset(
     {
+        "continueFrom",
         "definition",
         "durationMinutes",
         "environment",
@@ -68,7 +69,7 @@ RULES = KindRules(
     update=session_rules.update_session,
     delete=session_rules.delete_session,
     grants={
-        Role.USER: _PEOPLE | {"read"},
+        Role.USER: _PEOPLE | {"read", "download"},
         Role.CONTROLLER: frozenset({"record"}),
         Role.SYSTEM: _PEOPLE | {"record"},
     },

@@ -29,7 +29,7 @@ from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import session_booker, session_rules, session_shares
+from labfleet.service.kinds import session_booker, session_kept, session_rules, session_shares
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 OURS = "labfleet.dev/"
@@ -88,6 +88,7 @@ async def next_attempt(
     owner = old.spec.owner if held.person is None else held.person
     new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None,
                     observe_requested_by="")  # fmt: skip
+    new = await session_kept.continued(services, caller, new, definition)
     made = await session_rules.fixed(services, caller, new, definition)
     return Admitted(
         made.obj, (*made.preconditions, *held.preconditions), (*made.writes, *held.writes)

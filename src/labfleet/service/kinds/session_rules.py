@@ -24,7 +24,13 @@ from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, session_claims, session_demand, session_times
+from labfleet.service.kinds import (
+    indices,
+    session_claims,
+    session_demand,
+    session_kept,
+    session_times,
+)
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
@@ -61,9 +67,9 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
     own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
-    return await fixed(
-        services, caller, with_spec(new, owner=owner, definition=definition.name), definition
-    )
+    new = with_spec(new, owner=owner, definition=definition.name)
+    new = await session_kept.continued(services, caller, new, definition)
+    return await fixed(services, caller, new, definition)
 
 
 def own_track(caller: Caller, track: str | None, definition: Definition) -> None:
