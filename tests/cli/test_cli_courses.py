@@ -76,6 +76,27 @@ def test_a_course_is_booked_changed_and_deleted(booked: Any, live: LiveApi) -> N
     assert live.ask("GET", "/api/v1/groups")["items"] == []
 
 
+def test_a_date_that_was_moved_alone_stays_as_it_is(booked: Any) -> None:
+    """The look shows its own times and says `stays`; a later end for all is as much later there."""
+    assert booked("book", "FILE", "--yes").code == 0
+    assert booked("move", "group/ccnp-2027-03-22", "--later", "1h", "--yes").code == 0
+    look = booked("book", "FILE", "--dry-run").out.splitlines()
+    assert look[1:] == [
+        "It is booked so already; nothing would change.",
+        "DATE            FROM   TO     UTC     SEATS  BECOMES",
+        "Mon 2027-03-15  09:00  11:00  08:00Z  2/2    stays",
+        "Mon 2027-03-22  10:00  12:00  09:00Z  2/2    stays",
+        "Mon 2027-03-29  09:00  11:00  07:00Z  2/2    stays",
+    ]
+    later = COURSE.replace("15T11:00", "15T11:30")
+    look = booked("book", "FILE", "--dry-run", text=later).out.splitlines()
+    assert look[3:] == [
+        "Mon 2027-03-15  09:00  11:30  08:00Z  2/2    changed",
+        "Mon 2027-03-22  10:00  12:30  09:00Z  2/2    changed",
+        "Mon 2027-03-29  09:00  11:30  07:00Z  2/2    changed",
+    ]
+
+
 def test_a_group_with_a_rule_is_told_its_kind(booked: Any) -> None:
     """Who writes `repeat` into a Group is told at which line that a Course is meant."""
     done = booked("book", "FILE", text=COURSE.replace("Course", "Group"))

@@ -21,12 +21,16 @@ def show(call: Call, look: Outcome) -> None:
         say.append(f"Would be: {status.get('message') or look.result}")
     for each in say:
         output.say(human_units.printable(each))
-    before = {} if look.before is None else _dates(_present(call, look))
-    after = _dates(look.obj)
-    rows = [
-        _row({**before, **after}[day], zone, _becomes(before.get(day), after.get(day)), status)
-        for day in sorted({*before, *after})
-    ]
+    before, after = _dates(look.before or {}), _dates(look.obj)
+    present = {} if look.before is None else _dates(_present(call, look))
+    rows = []
+    for day in sorted({*before, *after}):
+        stands = str(present.get(day, {}).get("stands") or "ahead")
+        becomes = _becomes(before.get(day), after.get(day), stands)
+        date = after.get(day) or before[day]
+        if becomes != "booked" and day in before and day in present:
+            date = _with_own_times(date, before[day], present[day])
+        rows.append(_row(date, zone, becomes, status))
     call.out.table(["DATE", "FROM", "TO", "UTC", "SEATS", "BECOMES"], rows)
     for date in after.values():
         if date.get("note"):
@@ -53,15 +57,28 @@ def _dates(obj: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {str(each.get("day")): each for each in (found if isinstance(found, list) else [])}
 
 
-def _becomes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> str:
+def _becomes(before: dict[str, Any] | None, after: dict[str, Any] | None, stands: str) -> str:
+    """Return what becomes of a date, by what is stored of it before and after."""
     if after is None:
         return "called off"
     if before is None or (after.get("group") and not before.get("group")):
         return "booked" if after.get("group") else "no room"
     if before.get("end") != after.get("end"):
         return "changed"
-    stands = str(before.get("stands") or "ahead")
     return "stays" if stands == "ahead" else f"stays {stands}"
+
+
+def _with_own_times(
+    date: dict[str, Any], before: dict[str, Any], present: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a date with the times of its group, which may have been moved or extended alone.
+
+    What is stored of a date knows nothing of that; a new end for all is as much later for it.
+    """
+    was, end, own = (human_units.instant(each.get("end")) for each in (before, date, present))
+    if was is None or end is None or own is None:
+        return date
+    return {**date, "start": present.get("start"), "end": (own + (end - was)).isoformat()}
 
 
 def _row(date: dict[str, Any], zone: str, becomes: str, status: dict[str, Any]) -> list[str]:
