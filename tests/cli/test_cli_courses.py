@@ -97,6 +97,19 @@ def test_a_date_that_was_moved_alone_stays_as_it_is(booked: Any) -> None:
     ]
 
 
+def test_the_look_names_the_seats_that_somebody_else_gets(booked: Any) -> None:
+    """Seats without a name have their number, and one that is named no more is nobody's."""
+    seated = COURSE + "  seats: [{person: ada}, {person: bo}]\n"
+    assert booked("book", "FILE", "--yes", text=seated).code == 0
+    other = COURSE + "  seats: [{person: cy}]\n"
+    look = booked("book", "FILE", "--dry-run", text=other).out.splitlines()
+    assert look[1:3] == [
+        "Would be: 3 dates changed",
+        "Other people: seat 001 from ada to cy, seat 002 from bo to nobody",
+    ]
+    assert "Other people" not in booked("book", "FILE", "--dry-run").out
+
+
 def test_a_group_with_a_rule_is_told_its_kind(booked: Any) -> None:
     """Who writes `repeat` into a Group is told at which line that a Course is meant."""
     done = booked("book", "FILE", text=COURSE.replace("Course", "Group"))

@@ -238,7 +238,7 @@ async def test_deleting_a_course_calls_off_what_is_not_over(world: World) -> Non
 async def test_a_user_books_within_their_share_and_sees_their_own(world: World) -> None:
     """All dates count for the booker's open sessions; others neither see nor change the course."""
     await fleet(world)
-    with pytest.raises(errors.QuotaExceeded):
+    with pytest.raises(errors.QuotaExceeded, match="so 54 more are too many"):
         await course(world, TEACHER, size=9, repeat="FREQ=WEEKLY;COUNT=6")
     assert await groups(world) == {}
     await course(world, TEACHER)

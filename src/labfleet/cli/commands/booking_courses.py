@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from labfleet.cli.kit import human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
 from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.resources import zones
+
+_GIVEN = 5
+"""Seats with other people that the look names."""
 
 
 def show(call: Call, look: Outcome) -> None:
@@ -21,6 +25,10 @@ def show(call: Call, look: Outcome) -> None:
         say.append(f"Would be: {status.get('message') or look.result}")
     for each in say:
         output.say(human_units.printable(each))
+    given = [] if look.before is None else _given(look.before, look.obj)
+    if given:
+        more = f" and {len(given) - _GIVEN} more" if len(given) > _GIVEN else ""
+        output.say(human_units.printable(f"Other people: {', '.join(given[:_GIVEN])}{more}"))
     before, after = _dates(look.before or {}), _dates(look.obj)
     present = {} if look.before is None else _dates(_present(call, look))
     rows = []
@@ -55,6 +63,24 @@ def _present(call: Call, look: Outcome) -> dict[str, Any]:
 def _dates(obj: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = paths.simple(obj, "status.dates")
     return {str(each.get("day")): each for each in (found if isinstance(found, list) else [])}
+
+
+def _given(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Return the seats that somebody else would get, on all dates that are not over."""
+    was, new = (_people(each) for each in (before, after))
+    return [
+        f"seat {name} from {was.get(name) or 'nobody'} to {new.get(name) or 'nobody'}"
+        for name in sorted({*was, *new})
+        if (was.get(name) or "") != (new.get(name) or "")
+    ]
+
+
+def _people(obj: dict[str, Any]) -> dict[str, str]:
+    found = paths.simple(obj, "spec.seats")
+    seats = found if isinstance(found, list) else []
+    named = {each.get("name") for each in seats}
+    numbers = (f"{number:03d}" for number in itertools.count(1) if f"{number:03d}" not in named)
+    return {each.get("name") or next(numbers): str(each.get("person") or "") for each in seats}
 
 
 def _becomes(before: dict[str, Any] | None, after: dict[str, Any] | None, stands: str) -> str:

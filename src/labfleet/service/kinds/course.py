@@ -33,6 +33,7 @@ from labfleet.service.kinds import (
     indices,
     session_claims,
     session_rules,
+    session_shares,
 )
 from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 from labfleet.service.kinds.course_dates import Changes, Meeting
@@ -74,6 +75,9 @@ async def create_course(services: ServiceContext, caller: Caller, new: Course) -
         raise intake.invalid(("spec.slot.start", "lies in the past; begin with a date to come"))
     course_dates.within(meetings, now)
     course_dates.demand_few(seats, len(meetings))
+    if who.role is Role.USER and spec.when_full != "some":
+        # All of them at once, so that the refusal names how many there would be.
+        session_shares.few_enough(services, owner, new.namespace, seats * len(meetings))
     changes = Changes()
     dates = await course_dates.booked(services, caller, new, meetings, changes)
     message = f"{_had(dates)} of {count(len(dates), 'date')} booked, {_seats(dates, seats)}"
