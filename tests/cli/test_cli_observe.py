@@ -33,6 +33,7 @@ def test_what_was_seen_is_said(run, stub):
         used={"memory_mib": {"peak": 512}}, observedPorts={"PC_serial": 5041})  # fmt: skip
     done = run("observe", "s-1")
     assert done.code == 0
+    assert "Observed:   2026-11-27 12:00:00Z (" in done.out
     assert "Allocation: 2 cores\n" in done.out
     assert "Peak use:   512 MiB of memory\n" in done.out
     assert "Ports:      drift: added PC_serial 5041\n" in done.out

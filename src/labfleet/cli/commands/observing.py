@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import click
@@ -39,7 +40,7 @@ def observe(call: Call, *, name: str, no_wait: bool, timeout: str) -> int:
         output.say(f"{target}: an observation is asked for")
         return exits.OK
     else:
-        for line in _told(asked):
+        for line in _told(asked, call.out.now()):
             output.say(human_units.printable(line))
     fact = _fact(asked, SessionCondition.COLLECTED)
     if not no_wait and fact.get("status") == "False":
@@ -68,11 +69,11 @@ def _answered(call: Call, target: targets.Target, asked: Any, seconds: float) ->
         call.environment.sleep(min(left, backoff.delay(looks, 1.0, base=0.2, limit=2.0)))
 
 
-def _told(obj: Any) -> Iterator[str]:
+def _told(obj: Any, now: datetime) -> Iterator[str]:
     """Yield what was seen, a line for each thing."""
     seen = paths.simple(obj, "status.observedResources") or {}
     if seen:
-        yield f"Observed:   {seen.get('observedAt')} by {seen.get('observer')}"
+        yield f"Observed:   {human_units.when(seen.get('observedAt'), now)} by {seen.get('observer')}"
         yield f"Nodes:      {seen.get('actualNodeCount')}"
         has = [(seen.get("totalCpuCores"), "cores"), (seen.get("totalMemoryMb"), "MB of memory")]
         yield "Allocation: " + _amounts(has)
