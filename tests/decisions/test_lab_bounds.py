@@ -117,6 +117,9 @@ def test_a_session_that_was_cut_off_counts_only_by_what_is_new() -> None:
     assert (found.sessions, found.left_out, found.latest) == (6, 1, 1000.0)
     found = memory([*whole, session(7, 5000.0, censored="CANCELLED")])
     assert (found.sessions, found.left_out, found.max) == (7, 0, 5000.0)
+    found = memory([session(7, 10.0, censored="CANCELLED")])
+    assert (found.sessions, found.left_out) == (0, 1)
+    assert found.sentence.startswith("no whole session was measured yet; 1 session cut off")
 
 
 def test_what_a_caller_reports_of_its_own_run_does_not_count() -> None:

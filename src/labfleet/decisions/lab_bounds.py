@@ -117,6 +117,9 @@ def _bound(newest_first: Sequence[Run], asked: Asked, name: str) -> LabBound:
 
 
 def _nothing(told: LabBound) -> LabBound:
+    if told.left_out:
+        cut = f"{count(told.left_out, 'session')} cut off below what it asks for"
+        return _with(told, sentence=f"no whole session was measured yet; {cut}")
     return _with(told, sentence="no session of it was measured yet")
 
 

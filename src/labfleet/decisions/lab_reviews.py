@@ -73,7 +73,7 @@ def review(found: Mapping[str, LabBound], than: Significant) -> Review:
     least = {"memory_mib": than.memory_mib, "cpu_milli": than.cpu_milli}
     known = [found[name] for name in least if found[name].bound is not None]
     if not known:
-        told = "; ".join(f"{LABELS[name]}: {found[name].sentence}" for name in least)
+        told = "; ".join(f"{name.split('_')[0]}: {found[name].sentence}" for name in least)
         return Review(needed=False, reason=None, message=told)
     apart = [
         each
