@@ -266,7 +266,9 @@ def test_only_workers_are_chosen_by_tags(run, fleet):
 @pytest.mark.parametrize("reason", ["SeatOfGroup", "InUse", "PrivateAddress"])
 def test_who_may_not_for_another_reason_than_a_role_is_not_sent_for_a_token(run, stub, reason):
     """What helps stands in the cause; of a role an admin's token does."""
-    cause = "session 'e-1' is seat '001' of group 'exam': teacher booked it and may extend it"
+    cause = (
+        "session 'e-1' is seat '001' of group 'exam': teacher booked it, so it is theirs to extend"
+    )
     stub.answers["GET /api/v1/sessions"] = (403, {"status": 403, "reason": reason, "detail": cause})
     done = run("get", "sessions")
     assert (done.code, done.err.splitlines()[0]) == (6, f"Error: {cause}")

@@ -81,7 +81,10 @@ def _wrong(spec: GroupSpec, seats: list[Seat]) -> Iterator[tuple[str, str]]:
                 what = "must not begin or end with a space, nor hold control characters"
                 yield f"{where}.{field}", what
             if text and known.setdefault(text, number) != number:
-                yield f"{where}.{field}", f"{text!r} is given to seat {known[text]} of the list too"
+                other = (
+                    seats[known[text]].name if field == "person" else f"{known[text]} of the list"
+                )
+                yield f"{where}.{field}", f"{text!r} is given to seat {other} too"
 
 
 def sessions(

@@ -14,6 +14,6 @@ def demand_booker(caller: Caller, old: Session, deed: str) -> None:
     if seat is not None and who.role is Role.USER and who.name != seat.booked_by:
         message = (
             f"session {old.name!r} is seat {seat.seat!r} of group {seat.group!r}: {seat.booked_by} "
-            f"booked it and may {deed} it"
+            f"booked it, so it is theirs to {deed}"
         )
         raise errors.Denied(message, reason="SeatOfGroup")
