@@ -50,7 +50,7 @@ async def apply(
 
     Only of the newest version that sessions may use, so that two who apply at once do not undo each
     other. Refused: NotNewest, DefinitionDeprecated, TooFewSessions, NothingProposed,
-    NothingToApply; Invalid: BelowReserved, for less memory than the nodes reserve, and
+    NothingToApply; Invalid: BelowReserved, for less memory or CPU than the nodes reserve, and
     AboveWorkers.
     """
     access.demand(caller.principal, "apply", "Definition")
@@ -237,7 +237,7 @@ async def _sized(
     problem = lab_reviews.refused(wanted, found.asked)
     if problem is not None:
         reason, what = problem
-        if reason == "BelowReserved":
+        if wanted.memory_mib < found.asked.reserved.memory_mib:
             what += f"; lower ram of the nodes in the topology first: {_largest(old)}"
         raise intake.invalid(("value", what), reason=reason)
     return sized
