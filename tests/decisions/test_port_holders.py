@@ -175,6 +175,13 @@ def test_what_is_not_listed_cannot_be_released():
     assert port_holders.released(held, WORD, transport="tcp", first=LAST, last=LAST) == held
 
 
+def test_a_look_at_too_many_ports_writes_nothing_new():
+    """What is held as a whole keeps since when, so that a server that is as it was tells nothing."""
+    seen = [SeenPort("tcp", number, "a") for number in range(FIRST, FIRST + 1200, 2)]
+    first = port_holders.noted((), seen, START)
+    assert port_holders.noted(first, seen, LATER) == first
+
+
 def test_the_owner_of_a_lab_stays_known():
     """A look that could not ask for it keeps what an earlier one was told."""
     first = port_holders.noted((), [SeenPort("tcp", 5041, "a", "eve")], START)

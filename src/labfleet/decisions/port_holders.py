@@ -103,7 +103,9 @@ def noted(
     if len(made) <= KEPT:
         return tuple(made)
     kept, rest = made[: KEPT - 2], made[KEPT - 2 :]
-    since = min(each.since for each in rest)
+    whole = [each for key, those in known.items() if not key[1] for each in those]
+    # Of what is held as a whole nobody knows since when each number is; it is never told later.
+    since = min(each.since for each in (*rest, *whole))
     begins = {"udp": FIRST if rest[0].transport == "tcp" else rest[0].first}
     if rest[0].transport == "tcp":
         begins["tcp"] = rest[0].first
