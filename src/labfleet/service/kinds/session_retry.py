@@ -86,8 +86,9 @@ async def next_attempt(
     status = SessionStatus(retry_count=before.retry_count + 1, retry_of=link(old), seat=before.seat)
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     owner = old.spec.owner if held.person is None else held.person
-    new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None,
-                    observe_requested_by="")  # fmt: skip
+    email = old.spec.student_email if owner == old.spec.owner else None
+    new = with_spec(new, owner=owner, student_email=email, slot=wanted, cancel=None,
+                    observe_requested=None, observe_requested_by="")  # fmt: skip
     made = await session_rules.fixed(services, caller, new, definition)
     return Admitted(
         made.obj, (*made.preconditions, *held.preconditions), (*made.writes, *held.writes)

@@ -174,8 +174,8 @@ def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
 
 
 def handed_over(old: Session, person: str, now: datetime) -> Session:
-    """Return a session that is somebody else's now: that its earlier person came says nothing of them."""
-    changed = with_spec(old, owner=person)
+    """Return a session that is somebody else's now, without the earlier person's address and arrival."""
+    changed = with_spec(old, owner=person, student_email=None)
     return with_status(changed, checked_in_at=None, checked_in_by="", handed_over_at=now)
 
 
