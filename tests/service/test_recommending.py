@@ -194,6 +194,22 @@ async def test_the_last_version_is_not_taken_out_of_use(world: World) -> None:
     assert refused.value.reason == "LastVersion"
 
 
+async def test_undoing_beside_a_deprecation_leaves_a_version_in_use(world: World) -> None:
+    """Whichever comes first: undoing never takes out the last version that sessions may use."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    await apply(world)
+    row, sent = KINDS["Definition"], {"spec": {"deprecated": True}}
+    patched = objects.patch(world.services, ADMIN, row, "two", sent, namespace="default")
+    undone = recommending.undo(world.services, ADMIN, "two", "default")
+    done = await asyncio.gather(patched, undone, return_exceptions=True)
+    assert isinstance(done[1], Refused)
+    assert done[1].reason == "LastVersion"
+    await world.services.fresh()
+    used = [each.name for each in world.services.cache.all(Definition) if not each.spec.deprecated]
+    assert used == ["two-v2"]
+
+
 async def test_less_memory_than_the_nodes_reserve_is_refused_by_name(world: World) -> None:
     """The refusal names the nodes' own ram as the thing to change."""
     await world.definition(resources=FOURFOLD)

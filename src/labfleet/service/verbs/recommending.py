@@ -127,15 +127,17 @@ async def undo(
         if not left:
             what = f"{made.name!r} is the only version of its family that new sessions may use"
             raise Refused(f"{what}; take the deprecation of another back", reason="LastVersion")
-        changed = with_spec(made, deprecated=True, replacement=left[-1].name)
+        used = left[-1]
+        changed = with_spec(made, deprecated=True, replacement=used.name)
         metadata = msgspec.structs.replace(made.metadata, generation=made.metadata.generation + 1)
         changed = msgspec.structs.replace(changed, metadata=metadata)
         admitted = await rules.update(services, caller, made, changed)
-        told = f"Undone: new sessions get {left[-1].name}"
+        told = f"Undone: new sessions get {used.name}"
         _, stored = await services.objects.save(
             admitted.obj,
             cause=services.cause(caller, f"{told}: {reason}" if reason else told),
-            preconditions=admitted.preconditions,
+            # Else both are out of use when somebody deprecates that one at the same time.
+            preconditions=(*admitted.preconditions, stores.AtRevision(used.key, used.revision)),
             writes=admitted.writes,
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
