@@ -66,7 +66,7 @@ async def release(
         if len(new) > port_holders.KEPT:
             message = (
                 f"more than {port_holders.KEPT} stretches of ports cannot be told apart, and the next look "
-                "would hold all that follow: release longer stretches, or remove the labs"
+                "would hold some again: release longer stretches, or remove the labs"
             )
             raise Refused(message, reason="TooManyStretches")
         kept = port_holders.named(new, port_holders.NAMED)
