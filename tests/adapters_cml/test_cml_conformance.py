@@ -11,9 +11,11 @@ import pytest
 import yaml
 from loopback_cml import LAB, world
 
+from cml_simulator.core import configurations
 from cml_simulator.core import fleet as fleets
 from cml_simulator.core.profile import Rules
 from labfleet.kernel import errors
+from labfleet.resources import kept_lab
 from labfleet.resources.machine import TlsSettings
 
 
@@ -60,6 +62,28 @@ async def test_a_lab_lives_its_whole_life():
         with pytest.raises(errors.Gone):
             await host.lab(lab_id)
         assert await host.labs() == ()
+
+
+@pytest.mark.asyncio
+async def test_what_was_typed_into_a_node_is_in_the_download_once_it_is_extracted():
+    """Invalid before the node is up, an error for what is not there; the text comes as it is."""
+    async with world() as cml:
+        lab_id = await cml.host.import_lab(LAB, title="pod")
+        node = next(each for each in await cml.host.nodes(lab_id) if each.label == "PC")
+        with pytest.raises(errors.Invalid):
+            await cml.host.extract(lab_id, node.id)
+        await cml.host.start(lab_id)
+        await cml.settle(lab_id, "BOOTED")
+        typed = cml.server.nodes[node.id]
+        configurations.type_in(typed, "hostname typed ü\n", cml.now)
+        assert b"typed" not in await cml.host.download(lab_id)
+        await cml.host.extract(lab_id, node.id)
+        kept = kept_lab.configurations(await cml.host.download(lab_id))
+        assert kept["PC"].configuration[0]["content"] == "hostname typed ü\n"
+        with pytest.raises(errors.LabfleetError):
+            await cml.host.extract(lab_id, "nobody")
+        with pytest.raises(errors.Gone):
+            await cml.host.download("nothing")
 
 
 @pytest.mark.asyncio

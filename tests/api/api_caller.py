@@ -285,6 +285,8 @@ async def api(*, url: str = MEMORY, **ring_bounds: int) -> AsyncIterator[Api]:
             done=done.append,
             on_defect=lambda _, error: defects.append(error),
         )
+        frames = asyncio.get_running_loop().create_task(app.events.latest.run())
+        world.listeners.append(frames)
         while not ring.ready:
             await asyncio.sleep(0)
         yield Api(world, app, tokens, ring, done, defects, waiting, controller)

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
 from labfleet.resources.image import Catalogue, Image, ImageStatus
+from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.machine import MachineStatus
@@ -55,6 +57,12 @@ SPECS: dict[str, dict[str, Any]] = {
         "seats": [{"person": "kim@example.org", "factor": 1.5}],
         "slot": {"start": "2026-12-14T08:00:00Z", "end": "2026-12-14T10:00:00Z"},
     },
+    "Course": {
+        "definition": "two",
+        "repeat": "FREQ=WEEKLY;COUNT=2",
+        "size": 2,
+        "slot": {"start": "2027-03-22T09:00", "end": "2027-03-22T11:00", "zone": "Europe/Zurich"},
+    },
     "Cluster": {"capacity": {"cpu": 64, "memory": "256Gi", "network": 10000}},
     "Queue": {"cohort": "lab", "quota": {"cpu": 32, "memory": "128Gi"}, "weight": 2},
     "Webhook": {"url": "https://hooks.example.org/labfleet", "types": ["worker.*"]},
@@ -62,6 +70,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 NAMES = {
     "Template": "metal", "Definition": "two", "Pool": "exam", "Worker": "w1", "Session": "s1", "Group": "exam-monday",
+    "Course": "ccnp",
     "Cluster": "default", "Queue": "research", "Webhook": "chat", "Image": "ami-0123456789abcdef0", "Region": "eu-west-1", "Leak": "w9", "Settings": "fleet",
 }  # fmt: skip
 UNUSED = {**NAMES, "Leak": "w8", "Definition": "old", "Template": "spare", "Pool": "unused"}
@@ -73,6 +82,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "Worker": {"spec": {"cordoned": True}},
     "Session": {"spec": {"priority": 10}},
     "Group": {"spec": {"slot": {"end": "2026-12-14T10:30:00Z"}}},
+    "Course": {"spec": {"repeat": "FREQ=WEEKLY;COUNT=3"}},
     "Cluster": {"spec": {"cpuPercent": 70}},
     "Queue": {"spec": {"order": "SHORTEST_FIRST"}},
     "Webhook": {"spec": {"enabled": True}},
@@ -210,6 +220,8 @@ def runs_and_sessions() -> Iterator[Step]:
     yield "POST", f"{at}/observe", {}
     yield "POST", "/api/lablet-sessions/s1/observe-resources", None
     yield "POST", f"{at}/check-in", {}
+    yield "POST", f"{at}/hand-over", {"to": "admin", "studentEmail": "kim@example.org"}
+    yield "POST", f"{at}/take", {"environment": {"POD": "7"}}
     yield "POST", f"{at}/extend", {"bySeconds": 1800}
     yield "POST", f"{at}/shorten", {"bySeconds": 600}
     yield "POST", f"{at}/cancel", {"reason": "the course ends early"}
@@ -426,6 +438,12 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
     await what_a_person_holds(ask)
+    at = world.clock.now()
+    kept = KeptWork(
+        readers="owner", tries=1, at=at, until=at + timedelta(days=7), size=2048, nodes=2
+    )
+    await world.status(failed, kept=kept)
+    await ask.ask("DELETE", "/api/v1/sessions/s9/kept-lab")
     await world.definition("old")
     # Pool exam has promised its places to the group's seats, so it is not the one that goes.
     await world.make("Pool", "unused", {"template": "metal", "track": "unused"})

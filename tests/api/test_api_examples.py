@@ -11,8 +11,8 @@ from api_caller import Api
 from jsonschema import Draft202012Validator
 
 NO_BODY = {
-    "events", "getCalendarFile", "getCalendarFeedFile", "metrics", "openapi", "seedEvents",
-    "statusStream",
+    "events", "getCalendarFile", "getCalendarFeedFile", "getKeptLab", "metrics", "openapi",
+    "seedEvents", "statusStream",
 }  # fmt: skip
 """Operations without an example: streams, text, and the document itself."""
 

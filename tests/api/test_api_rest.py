@@ -23,6 +23,12 @@ SPECS = {
     "Definition": {"topology": TOPOLOGY},
     "Session": {"definition": "x"},
     "Group": {"definition": "x", "size": 1, "slot": {"start": "2026-12-14T08:00:00Z"}},
+    "Course": {
+        "definition": "x",
+        "size": 1,
+        "slot": {"start": "2026-12-14T08:00", "zone": "Europe/Zurich"},
+        "repeat": "FREQ=WEEKLY;COUNT=2",
+    },
     "Cluster": {"capacity": {"cpu": "2500m", "memory": "4Gi"}},
     "Settings": {"idle": {"enabled": True}},
     "Queue": {"cluster": "x", "quota": {"cpu": 2}},
@@ -53,7 +59,8 @@ async def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api):
         if not page["items"] and not row.creatable:
             continue  # made by controllers only
         item, *seats = page["items"]
-        assert len(seats) == (row.name == "Session")  # the group's only seat
+        # The group's only seat, and the two dates of the course, of one seat each.
+        assert len(seats) == {"Session": 3, "Group": 2}.get(row.name, 0)
         one = f"{path}/{item['metadata']['name']}"
         assert (await api.call("GET", one)).json == item
         labels = {"metadata": {"labels": {"a": "b"}}}
@@ -67,8 +74,9 @@ async def test_every_kind_is_created_read_listed_changed_and_deleted(api: Api):
         assert (await api.call("GET", f"{one}/explain")).json["lines"]
     simulation = (await api.call("GET", "/api/v1/simulations")).json["items"][0]["metadata"]["name"]
     await api.call("POST", "/simulation_complete", {"simulation_id": simulation})
-    for one in ("groups/x", "sessions/x-001", "sessions/x", "workers/x", "pools/x",
-                "definitions/x", "templates/x"):  # fmt: skip
+    dates = [f"sessions/x-2026-12-{day}-001" for day in (14, 21)]
+    for one in ("courses/x", "groups/x", "sessions/x-001", *dates, "sessions/x", "workers/x",
+                "pools/x", "definitions/x", "templates/x"):  # fmt: skip
         assert (await api.call("DELETE", f"/api/v1/{one}")).status == 200
     assert (await api.call("DELETE", f"/api/v1/simulations/{simulation}")).status == 200
     assert (await api.call("DELETE", "/api/v1/clusters/x")).status == 200

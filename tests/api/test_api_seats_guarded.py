@@ -23,6 +23,7 @@ SOON = format_instant(START + timedelta(days=2))
 SECRET = "secret.example.org"
 GROUP = {"definition": "two", "slot": {"start": SOON},
          "seats": [{"name": "a", "person": "ana", "email": f"ana@{SECRET}"}]}  # fmt: skip
+COURSE = {**GROUP, "slot": {"start": SOON[:16], "zone": "UTC"}, "repeat": "FREQ=WEEKLY;COUNT=2"}
 SESSION = {"definition": "two", "studentEmail": f"stu@{SECRET}"}
 WHOSE = (b"teacher", b"ana", b"b12", SECRET.encode())
 HOOK = {"url": f"https://{SECRET}/hook", "types": ["notice.*"]}
@@ -123,7 +124,7 @@ def test_every_kind_with_an_address_has_a_view_without_it() -> None:
     """A field with an address that is added to a kind needs both: the view, and that of its past."""
     assert table.__name__
     holds = {name for name, row in KINDS.items() if _addresses(row.type)}
-    assert holds == {"Group", "Session"}
+    assert holds == {"Course", "Group", "Session"}
     for name in holds:
         assert TABLE[name].view is not None
         assert TABLE[name].private is not None
@@ -136,10 +137,11 @@ async def test_a_controller_reads_no_address_anywhere(api: Api) -> None:
     await world.definition()
     await world.make("Group", "exam", GROUP, who("user", "teacher"))
     await world.make("Session", "s", SESSION)
+    await world.make("Course", "ccnp", COURSE, who("user", "teacher"))
     await world.services.fresh()
     paths = [
         f"/api/v1/{plural}{rest}"
-        for plural, name in (("groups", "exam"), ("sessions", "s"))
+        for plural, name in (("groups", "exam"), ("sessions", "s"), ("courses", "ccnp"))
         for rest in ("", f"/{name}", f"/{name}/events", f"/{name}/explain")
     ]
     for path in paths:
@@ -160,14 +162,14 @@ async def test_a_controller_reads_no_address_anywhere(api: Api) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("plural", "kind", "spec"), [
-    ("groups", "Group", GROUP), ("sessions", "Session", SESSION), ("webhooks", "Webhook", HOOK),
+    ("courses", "Course", COURSE), ("groups", "Group", GROUP), ("sessions", "Session", SESSION), ("webhooks", "Webhook", HOOK),
 ])  # fmt: skip
 async def test_a_taken_name_is_taken_and_not_whose(
     api: Api, plural: str, kind: str, spec: dict[str, Any]
 ) -> None:
     """A stranger learns that a name is in use, and nothing of who uses it for what."""
     assert {name for name, each in TABLE.items() if "user" in each.owned} == {
-        "Group", "Session", "Webhook",
+        "Course", "Group", "Session", "Webhook",
     }  # fmt: skip
     world = api.world
     await world.definition()

@@ -37,7 +37,7 @@ async def test_the_head_goes_through_proxies(api: Api):
         headers = {k.decode(): v.decode() for k, v in events.head["headers"]}
         assert events.head["status"] == 200
         assert headers["content-type"].startswith("text/event-stream")
-        assert headers["cache-control"] == "no-cache"
+        assert headers["cache-control"] == "no-cache, no-transform"
         assert headers["x-accel-buffering"] == "no"
         assert headers["x-content-type-options"] == "nosniff"
         assert await events.block() == "retry: 1000"

@@ -253,6 +253,26 @@ def test_extract_and_bootstrap(box, lab):
     assert box.get(f"{path}/consoles/0/log", query={"lines": "1"}).count("\n") == 1
 
 
+def test_what_is_typed_into_a_node_is_in_the_lab_once_it_is_extracted(box, lab):
+    """Until then the lab has what it had; a wipe loses what nobody extracted."""
+    node = one(box, "nodes")
+    path = f"/labs/{lab}/nodes/{node}"
+    typed = {"action": "configure", "node_id": node, "text": "hostname typed\n"}
+    place = f"/servers/{box.server.id}/outside"
+    box.control("POST", place, typed, want=400)
+    box.ask("PUT", f"/labs/{lab}/start", want=204)
+    box.clock.forward(100)
+    box.control("POST", place, typed)
+    assert b"typed" not in box.send("GET", f"/labs/{lab}/download").body
+    assert box.ask("PUT", f"{path}/extract_configuration") == "hostname typed\n"
+    assert b"hostname typed" in box.send("GET", f"/labs/{lab}/download").body
+    box.control("POST", place, {**typed, "text": "hostname lost\n"})
+    for verb in ("stop", "wipe", "start"):
+        box.ask("PUT", f"/labs/{lab}/{verb}", want=204)
+        box.clock.forward(100)
+    assert box.ask("PUT", f"{path}/extract_configuration") == "hostname typed\n"
+
+
 def test_samples_and_sources(box):
     """A sample becomes a lab; sources of samples are kept and fetched from nowhere."""
     assert "Two hosts" in box.get("/sample/labs")

@@ -17,6 +17,7 @@ from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.resources.strategy import Strategy
+from labfleet.service.core.service_context import retried
 
 SCALING = {"policy": "NONE", "minWorkers": 3, "maxWorkers": 3}
 
@@ -146,10 +147,15 @@ def test_labs_of_other_types_are_refused_by_name(kind: str) -> None:
             assert refused.value.reason == "NoMatchingType"
             await w.definition()
             await w.session()
-            stored = w.get_session()
-            spec = msgspec.structs.replace(stored.spec, definition="odd")
-            earlier = msgspec.structs.replace(stored, spec=spec)
-            await w.services.objects.save(earlier, cause=w.services.cause(ADMIN, "earlier"))
+
+            async def earlier() -> None:
+                stored = await w.services.objects.get(Session, "s1", "default")
+                assert stored is not None
+                spec = msgspec.structs.replace(stored.spec, definition="odd")
+                changed = msgspec.structs.replace(stored, spec=spec)
+                await w.services.objects.save(changed, cause=w.services.cause(ADMIN, "earlier"))
+
+            await retried(earlier)  # the scheduler looks at it too
             await w.until(lambda: w.phase("s1") == "FAILED")
             assert w.get_session().status.reason == "NoMatchingType"
 

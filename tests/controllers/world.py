@@ -69,7 +69,7 @@ MACHINE: dict[str, Any] = {
 }
 CHANGES = frozenset([
     "commit", "launch", "start", "stop", "terminate", "register", "deregister", "import_lab",
-    "wipe", "delete",
+    "wipe", "delete", "extract", "download", "keep_lab",
 ])  # fmt: skip
 HOUR = 3600.0
 Strike = Callable[[str, int], str | None]
@@ -139,9 +139,8 @@ class PatientStore(Gate):
 def services_over(store: Any, cache: Cache, clock: VirtualClock, ids: Ids) -> ServiceContext:
     """The verbs over one store, which may be a `Gate`."""
     cache.declare(*indices.declared())
-    return ServiceContext(
-        Objects(store), cache, clock, ids, log=store, replies=store, series=store, history=store
-    )
+    parts = dict.fromkeys(("log", "replies", "series", "history", "kept"), store)
+    return ServiceContext(Objects(store), cache, clock, ids, **parts)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from lifecycle_worlds import START, session
 from labfleet.decisions.lifecycle.session import decide as lifecycle
 from labfleet.resources import conditions
 from labfleet.resources.definition import Definition, DefinitionSpec
+from labfleet.resources.hand_over import HandedOver
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.service.kinds import session_events
@@ -80,6 +81,14 @@ def test_an_extension_takes_the_warning_back_and_it_comes_again():
 def test_a_definition_that_is_gone_warns_as_by_default():
     """Fifteen and five minutes before, whatever became of the definition."""
     assert after(running(), START + 50 * MINUTE).status.warned_minutes == 15
+
+
+def test_whom_a_session_was_handed_over_to_has_the_whole_time_to_come():
+    """Their minutes count from when it became theirs, however long it has run by then."""
+    made = running(checked_in_at=None, handed_over=HandedOver(by="ana", at=START + 30 * MINUTE))
+    for minute, gone in ((39, False), (40, True)):
+        now = after(made, START + minute * MINUTE, defined(no_show_minutes=10)).status
+        assert (now.phase is SessionPhase.COLLECTING) is gone
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
+from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
+from surface_of_stream import STREAM
 
 _WHERE = "two namespaces may hold workers and pools of one name, so a reading says which it is"
 _PROVIDER = "machines come from more than EC2: neutral names, and the old ones are still read"
@@ -26,6 +29,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "/paths/~api~events~stream/get/parameters": "the document had those of /api/v1/events",
     }
     | SESSIONS
+    | COURSES
     | {
         f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
         for record, names in (
@@ -447,10 +451,12 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         )
     }
     | GROUPS
+    | KEPT
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS
     | DRIFT
+    | STREAM
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

@@ -19,7 +19,8 @@ from labfleet.rehearsal.rules.start_ranges import (
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.history import Run, RunKind
 from labfleet.resources.meta import Metadata
-from labfleet.resources.session import Session, SessionOutlook, SessionSpec, SessionStatus
+from labfleet.resources.session import Session, SessionSpec, SessionStatus
+from labfleet.resources.waiting import SessionOutlook
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 

@@ -133,7 +133,15 @@ async def world(kind_of_cache: type[Cache] = Cache, *, url: str = MEMORY) -> Asy
     cache.declare(*indices.declared())
     made = World(
         ServiceContext(
-            Objects(store), cache, clock, ids, log=store, replies=store, series=store, history=store
+            Objects(store),
+            cache,
+            clock,
+            ids,
+            log=store,
+            replies=store,
+            series=store,
+            history=store,
+            kept=store,
         ),
         store,
         clock,

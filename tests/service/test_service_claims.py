@@ -264,7 +264,7 @@ def beside(world: World, cache: Cache) -> ServiceContext:
     store = world.store
     return ServiceContext(
         Objects(store), cache, world.clock, world.ids,
-        log=store, replies=store, series=store, history=store,
+        log=store, replies=store, series=store, history=store, kept=store,
     )  # fmt: skip
 
 

@@ -17,12 +17,12 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import (
     Session,
-    SessionOutlook,
     SessionPhase,
     SessionSpec,
     SessionStatus,
 )
 from labfleet.resources.session_conditions import PhaseReason
+from labfleet.resources.waiting import SessionOutlook
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.kinds import session_outlook
 from labfleet.service.reads import explain, listing, predictions

@@ -155,6 +155,8 @@ async def browser() -> AsyncIterator[Browser]:
             credentials=doors.credentials,
             on_defect=lambda _, error: defects.append(error),
         )
+        frames = asyncio.get_running_loop().create_task(app.events.latest.run())
+        world.listeners.append(frames)
         while not ring.ready:
             await asyncio.sleep(0)
         yield Browser(world, app, tokens, defects)

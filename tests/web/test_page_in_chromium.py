@@ -128,6 +128,8 @@ async def test_what_repeats_while_somebody_looks_is_one_row(screen: Screen) -> N
     await objects.delete(world.services, ADMIN, KINDS["Worker"], "old", "default")
     await world.make("Worker", "old", {"machine": MACHINE})
     await tab.until(f"{row}[0].innerText.includes('another object had this name before')")
+    # What is measured of the new worker, or why nothing is, comes up to half a second later.
+    await tab.until(f"{COMPARE}.then(([shown, drawn]) => shown === drawn)")
     shown, drawn = await tab.run(COMPARE)
     assert drawn == shown
 

@@ -139,6 +139,7 @@ def _wipe(server: Server, node: Node, now: float) -> None:
         note_state(server, node, State.DEFINED, now)
     node.phase = State.DEFINED
     node.disk = False
+    node.running = None
     node.vnc_key = None
     node.console_keys = []
     for interface in node.interfaces:

@@ -70,7 +70,8 @@ class Node:
 
     `phase` is one of DEFINED, QUEUED, STARTED (admitted) and STOPPED. BOOTED is computed on read;
     so is DISCONNECTED, while the node is `lost` with its compute host. STARTING exists from 2.10.
-    `after` are the nodes that it waits for in a staged start.
+    `after` are the nodes that it waits for in a staged start. `running` is what was typed into it since
+    its disk was made: the lab has it only once it is extracted, and a wipe loses it.
     """
 
     id: str
@@ -89,6 +90,7 @@ class Node:
     parameters: dict[str, Any] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
     configuration: list[dict[str, str]] = field(default_factory=list)
+    running: str | None = None
     pinned_compute_id: str | None = None
     interfaces: list[Interface] = field(default_factory=list)
     phase: State = State.DEFINED

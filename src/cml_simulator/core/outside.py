@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cml_simulator.core import builder, licensing, lifecycle
+from cml_simulator.core import builder, configurations, licensing, lifecycle
 from cml_simulator.core.errors import not_found, refused
 from cml_simulator.core.model import Lab, Node
 from cml_simulator.core.server import ADMIN_ID, Server
@@ -130,6 +130,12 @@ def _break_node(server: Server, edit: Edit, now: float) -> Answer:
     return {}
 
 
+def _configure(server: Server, edit: Edit, now: float) -> Answer:
+    """Type a configuration into a booted node's console; the lab has it once it is extracted."""
+    configurations.type_in(_node(server, edit), edit.text, now)
+    return {}
+
+
 def _revoke_tokens(server: Server, edit: Edit, now: float) -> Answer:
     _ = edit, now
     server.sessions.live.clear()
@@ -158,6 +164,7 @@ ACTIONS = {
     "clear_telemetry": _clear_telemetry,
     "delete_node": _delete_node,
     "break_node": _break_node,
+    "configure": _configure,
     "add_tag": _add_tag,
     "remove_tag": _remove_tag,
     "revoke_tokens": _revoke_tokens,

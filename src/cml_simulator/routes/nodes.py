@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from cml_simulator.core import addresses, builder, definition_store, fields, lifecycle, usage, views
+from cml_simulator.core import (
+    addresses,
+    builder,
+    configurations,
+    definition_store,
+    fields,
+    lifecycle,
+    usage,
+    views,
+)
 from cml_simulator.core.errors import CmlError, not_found, refused
 from cml_simulator.core.model import Node, State
 from cml_simulator.routes.labs import lab_of, visible_labs
@@ -226,10 +235,7 @@ def _is_line(text: str, count: int) -> bool:
 def extract_configuration(call: Call) -> Any:
     """Read the configuration out of a booted node."""
     node = node_of(call)
-    if node.state(call.now) is not State.BOOTED:
-        raise refused(f"Node is not booted: {node.id}")
-    if not node.configuration:
-        node.configuration = builder.named_files(node, f"hostname {node.label}\n")
+    configurations.extract(call.server, node, call.now)
     return views.main_configuration(node)
 
 

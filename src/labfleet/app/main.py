@@ -233,7 +233,11 @@ def _api(system: wiring.System, tokens: Tokens, settings: Settings, bound: objec
         app.shutdown()
         listener.should_exit = True
 
-    return [Role("stream", ring_feed.run), Role("api", serve, stop=stop)]
+    return [
+        Role("stream", ring_feed.run),
+        Role("frames", app.events.latest.run),
+        Role("api", serve, stop=stop),
+    ]
 
 
 async def _earlier_roles(tokens: Tokens) -> None:

@@ -250,6 +250,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             replies=outside.store,
             series=outside.store,
             history=outside.store,
+            kept=outside.store,
             cache=cache,
             clock=outside.clock,
             ids=outside.ids,

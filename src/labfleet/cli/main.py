@@ -77,7 +77,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "book": (
         "labfleet.cli.commands.booking",
         "book",
-        "Book seats for a class or an exam together.",
+        "Book seats for a class, an exam or a course together.",
     ),
     "delete": ("labfleet.cli.commands.ending", "delete", "Delete objects."),
     "cancel": ("labfleet.cli.commands.ending", "cancel", "End a session before its time."),
@@ -91,6 +91,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "labfleet.cli.commands.slots",
         "check_in",
         "Say that a session's person has come.",
+    ),
+    "hand-over": (
+        "labfleet.cli.commands.handing",
+        "hand_over",
+        "Give a session to another person.",
+    ),
+    "take": (
+        "labfleet.cli.commands.handing",
+        "take",
+        "Take a session that somebody offers to you.",
     ),
     "move": (
         "labfleet.cli.commands.slots",
@@ -116,6 +126,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "labfleet.cli.commands.retrying",
         "retry",
         "Try a session again that failed or expired.",
+    ),
+    "kept": (
+        "labfleet.cli.commands.kept_labs",
+        "kept",
+        "Read or delete what was kept of an ended session's lab.",
+    ),
+    "continue": (
+        "labfleet.cli.commands.kept_labs",
+        "go_on",
+        "Begin a new session with what was kept of an ended one.",
     ),
     "drain": (
         "labfleet.cli.commands.verbs",

@@ -31,6 +31,7 @@ from labfleet.controllers.scheduler import KEY as SCHEDULER
 from labfleet.controllers.scheduler import Decided, Scheduler
 from labfleet.controllers.series import KEY as SERIES
 from labfleet.controllers.series import SeriesController
+from labfleet.controllers.session.lab_keeper import LabKeeper
 from labfleet.controllers.session.lab_samples import LabSamples
 from labfleet.controllers.session.reconcile import SessionController
 from labfleet.controllers.upkeep import KEY as UPKEEP
@@ -40,6 +41,7 @@ from labfleet.controllers.worker.idle import IdleController
 from labfleet.controllers.worker.idle_findings import IdleFindings
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.reconcile import WorkerController
+from labfleet.decisions.lifecycle.session import keeping
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Controller, Reconcile, ReconcileObserver
@@ -78,6 +80,7 @@ class ControllerStore(
     stores.SeriesStore,
     stores.SampleStore,
     stores.HistoryStore,
+    stores.KeptStore,
     stores.UpkeepStore,
     Protocol,
 ):
@@ -342,7 +345,13 @@ class Assembly:
             pacing.session_rest,
         )
         sessions = self._controller(context, "session", reconcile, CONCURRENCY)
+        keep = LabKeeper(context, self.services.kept, self.services.aside).reconcile
+        keeper = self._controller(context, "lab-keeper", keep, CONCURRENCY)
         cache = context.cache
+        keeper.resync(
+            self._resync,
+            lambda: [each.key for each in cache.by(indices.SESSIONS_OPEN, True) if _keeps(each)],
+        )
         sessions.resync(
             self._resync, lambda: [each.key for each in cache.by(indices.SESSIONS_OPEN, True)]
         )
@@ -357,12 +366,17 @@ class Assembly:
 
         def session_changed(old: Resource | None, new: Resource | None) -> None:
             _notice(context, new)
-            if new is not None and (_asked(old, new) or _phase(old) != _phase(new)):
+            if new is None:
+                return
+            waits, waited = _keeps(new), _keeps(old)
+            if waits and not waited:
+                keeper.queue.add(new.key, priority=EVENT)
+            if _asked(old, new) or _phase(old) != _phase(new) or waited > waits:
                 sessions.queue.add(new.key, priority=USER if _asked(old, new) else EVENT)
 
         cache.on_change(Worker, worker_changed)
         cache.on_change(Session, session_changed)
-        return [sessions]
+        return [sessions, keeper]
 
     @property
     def _resync(self) -> float:
@@ -427,6 +441,11 @@ def _asked(old: Resource | None, new: Resource | None) -> bool:
 
 def _phase(obj: Resource | None) -> str | None:
     return None if obj is None else obj.status.phase
+
+
+def _keeps(obj: Resource | None) -> bool:
+    """Tell whether it is a session that waits for its lab to be kept."""
+    return isinstance(obj, Session) and keeping.is_waiting(obj)
 
 
 def _fit(obj: Resource | None) -> bool:

@@ -48,6 +48,9 @@ LONGEST = 300.0
 """A look says nothing of what was longer ago than so many seconds: that time was not looked at."""
 KEPT_EVERY = 900.0
 """Seconds looked at after which the share above the targets is recorded, changed or not."""
+KEPT_LATEST = 86400.0
+"""It is recorded as they grow by a tenth, and after so many at the latest: one more quarter of an
+hour says nothing new of a month. A crash loses what was not recorded."""
 ACTOR = "cluster-controller"
 _DIMENSIONS = ("cpu_milli", "memory_mib", "network_kbps")
 T = TypeVar("T")
@@ -363,4 +366,5 @@ def worth_telling(before: Mapping[str, Use], now: Mapping[str, Use], run: Watche
 def worth(before: Overload, now: Overload) -> bool:
     """Tell whether a change of what was seen of the promise is worth a record."""
     moved = abs(now.slack - before.slack) >= 0.1 or (now.slack < 0) != (before.slack < 0)
-    return moved or now.seconds - before.seconds >= KEPT_EVERY
+    longer = max(KEPT_EVERY, min(KEPT_LATEST, before.seconds / 10))
+    return moved or now.seconds - before.seconds >= longer

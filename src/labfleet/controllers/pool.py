@@ -44,6 +44,10 @@ from labfleet.service.kinds import catalogues, indices
 from labfleet.service.kinds.pool_claims import Claims
 
 EVERY = 20.0
+COUNTS_LAST, COUNTS_LOOK = 18.0, 9.0
+"""Seconds for which counts of sessions must differ before that alone is recorded: a class is booked
+one by one within seconds, and one that is asked for now is promised a place for the quarter of a
+minute until it is put there. Meanwhile it is looked at again sooner."""
 KEPT_LIMIT = 5000
 ACTOR = "pool-controller"
 CORDONED_BY = "labfleet.dev/cordoned-by-pool"
@@ -83,6 +87,7 @@ class PoolController:
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
+        self._differs: dict[Key, float] = {}
         self._danger = DangerLook(context)
 
     async def reconcile(self, key: Key) -> Done | Again:
@@ -90,6 +95,7 @@ class PoolController:
         pool = self.context.cache.get(Pool, key.name, key.namespace)
         if pool is None:
             self._guards.pop(key, None)
+            self._differs.pop(key, None)
             self._danger.forget(key)
             self._boots.forget(key)
             return Done()
@@ -115,7 +121,9 @@ class PoolController:
         await self._danger.mark(pool, now)
         await self._grow(pool, decision, _Seen(len(view.waiting), told, claims, now, paused))
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
-        return Done() if ended else Again(EVERY)
+        if ended:
+            return Done()
+        return Again(COUNTS_LOOK if pool.key in self._differs else EVERY)
 
     async def _broke(self, pool: Pool, now: datetime) -> bool:
         """Record lost workers; pause the pool when there are many. Return True when written."""
@@ -227,17 +235,29 @@ class PoolController:
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)
-        if not made and status == pool.status and metadata == pool.metadata:
-            return
+        told, alike = decision.message, not made and metadata == pool.metadata
+        if alike and pool_status.counts_alone(pool.status, status):
+            if not self._lasts(pool.key, differs=status != pool.status):
+                return
+            told = pool_status.counted(status)
+        self._differs.pop(pool.key, None)
         status = msgspec.structs.replace(status, observed_generation=metadata.generation)
         new = msgspec.structs.replace(pool, metadata=metadata, status=status)
         objects: tuple[meta.Resource, ...] = (new, *made)
         await self.context.write(
             *objects,
             actor=ACTOR,
-            reason=decision.message,
+            reason=told,
             preconditions=self._guards.get(pool.key, ()) if made else (),
         )
+
+    def _lasts(self, pool: Key, *, differs: bool) -> bool:
+        """Tell whether counts have differed from what is recorded for long enough."""
+        if not differs:
+            self._differs.pop(pool, None)
+            return False
+        now = self.context.clock.monotonic()
+        return now >= self._differs.setdefault(pool, now) + COUNTS_LAST
 
     def _made(self, pool: Pool, template: Template | None, name: str, now: datetime) -> Worker:
         if template is None:

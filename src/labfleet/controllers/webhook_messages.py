@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -22,12 +23,17 @@ from labfleet.kernel import clock, errors
 from labfleet.resources import conditions, kinds, page_links
 from labfleet.resources.meta import Resource
 from labfleet.resources.notice import NoticeType
+from labfleet.resources.session import Session
 from labfleet.resources.webhook import Webhook, WebhookReason
 from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.kind_table import Change
 
 SOURCE = "/labfleet/"
+_BY_NAME = frozenset({NoticeType.OFFERED, NoticeType.GIVEN_AWAY})
+"""Notices for somebody who may not see the session, or sees it no more."""
+_ABOUT = timedelta(minutes=1)
+"""How far the instant of an event is at most from that of what it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,26 @@ def hears(hook: Webhook, obj: Resource) -> bool:
     if who is access.SYSTEM:
         return True
     return access.only_owner(who, obj.kind) is not None and access.sees(who, obj)
+
+
+def just_handed(obj: Resource, at: datetime) -> bool:
+    """Tell whether a session was offered or handed over about now, so that others are told of it."""
+    if not isinstance(obj, Session):
+        return False
+    marks = (obj.status.offer, obj.status.handed_over)
+    return any(each is not None and abs(each.at - at) < _ABOUT for each in marks)
+
+
+def is_for(hook: Webhook, change: Change, *, hears: bool) -> bool:
+    """Tell whether a change is for a webhook that hears of its object, or is told of it by name.
+
+    Who had a session before, and to whom it is offered, hear what they are told and nothing else
+    of it; what they are told is for nobody but them and those who hear of all sessions.
+    """
+    if change.type not in _BY_NAME:
+        return hears
+    recipient = change.data.get("recipient", {}).get("owner")
+    return not hook.spec.owner or hook.spec.owner == recipient
 
 
 def body_of(context: Context, hook: Webhook, message: Message) -> bytes:

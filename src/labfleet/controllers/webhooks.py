@@ -27,6 +27,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.rng import Rng
 from labfleet.resources import kinds
 from labfleet.resources.meta import Key, Resource
+from labfleet.resources.session import Session
 from labfleet.resources.webhook import Webhook, WebhookReason, WebhookStatus
 from labfleet.service.core import access, event_types
 from labfleet.service.core.kind_table import Change
@@ -216,7 +217,8 @@ class WebhookController:
 
     async def _read(self, hook: Webhook, event: stores.Event) -> tuple[Change, ...]:
         new = kinds.decode(event.key.kind, event.doc, event.revision)
-        if not webhook_messages.hears(hook, new):
+        hears = webhook_messages.hears(hook, new)
+        if not hears and not webhook_messages.just_handed(new, event.at):
             return ()
         if event.type == "DELETED":
             return event_types.changes(new, None)
@@ -227,7 +229,11 @@ class WebhookController:
             if not same:
                 return ()  # the earlier state is no longer known, so no change can be named
             old = kinds.decode(event.key.kind, same[0].doc, same[0].revision)
-        return event_types.changes(old, new)
+        return tuple(
+            each
+            for each in event_types.changes(old, new)
+            if webhook_messages.is_for(hook, each, hears=hears)
+        )
 
     async def _one(self, hook: Webhook, place: _Place, message: Message) -> None:
         if self.context.clock.now() - message.event.at > GIVE_UP and hook.status.failures:
@@ -269,8 +275,10 @@ class WebhookController:
 
 
 def _owners(old: Resource | None, new: Resource | None) -> set[str]:
-    """Return whose something was before a change or is after it, whoever booked it too."""
-    return {owner for each in (old, new) if each is not None for owner in access.owners(each)}
+    """Return whose something was before a change or is after it, whoever booked it or is offered it."""
+    found = {owner for each in (old, new) if each is not None for owner in access.owners(each)}
+    offer = new.status.offer if isinstance(new, Session) else None
+    return found if offer is None else found | {offer.to}
 
 
 def _stored(hook: Webhook) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from labfleet.decisions.lifecycle.session import closing
 from labfleet.kernel.clock import format_instant
 from labfleet.kernel.quantity import count
@@ -27,6 +29,8 @@ FELT = timedelta(minutes=5)
 LONGEST = 500
 """Characters of a sentence, and of what it quotes."""
 _BEGUN = frozenset({S.INSTANTIATING, S.READY})
+_KEPT = SessionCondition.WORK_KEPT
+KEPT_SHOWN = 20
 _AHEAD = frozenset({S.PENDING, S.SCHEDULED, S.INSTANTIATING, S.READY})
 _WORDS = {str(each): each.sentence for each in PhaseReason}
 
@@ -40,7 +44,8 @@ def of_new(session: Session) -> Notice:
 
 
 def of_change(old: Session, new: Session) -> Iterator[Notice]:
-    """Yield what the owner is told of a change; nothing more of a session that was over before."""
+    """Yield what the owner is told of a change; of a session that was over, only what was kept."""
+    yield from _kept(old, new)
     if _outcome(old) is not None:
         return
     if _outcome(new) is not None:
@@ -59,6 +64,29 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
             minutes=left,
         )
     yield from _endangered(old, new)
+    yield from _handed(old, new)
+
+
+def _handed(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield that it is offered to somebody, or another person's now: both of them are told."""
+    offer, handed = new.status.offer, new.status.handed_over
+    slot = zones.span(_start(new), _end(new), new.spec.slot.zone)
+    if offer is not None and offer != old.status.offer:
+        told = f"is offered to you by {offer.by}: {slot}; to take it: labfleet take {new.name}"
+        yield msgspec.structs.replace(
+            _notice(new, N.OFFERED, told, by=offer.by), recipient=offer.to
+        )
+    before = old.spec.owner
+    if handed is None or handed == old.status.handed_over or before == new.spec.owner:
+        return
+    if new.spec.owner:
+        told = f"is yours: {handed.by} handed it over; {slot}"
+        yield _notice(new, N.GIVEN, told, by=handed.by)
+    if before:
+        told = f"is no longer yours: {handed.by} handed it over"
+        yield msgspec.structs.replace(
+            _notice(new, N.GIVEN_AWAY, told, by=handed.by), recipient=before
+        )
 
 
 def _over(new: Session) -> Notice:
@@ -125,6 +153,25 @@ def _endangered(old: Session, new: Session) -> Iterator[Notice]:
         yield _notice(new, N.IN_DANGER, told, reason=reason, message=why[:LONGEST])
     elif before == "False" and after == "True":
         yield _notice(new, N.PROMISE_SAFE, f"has its place again{_from(new)}")
+
+
+def _kept(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield what became of what was configured in a lab, when its owner may have it."""
+    was, now = (conditions.find(each.status.conditions, _KEPT) for each in (old, new))
+    work = new.status.kept
+    if now is None or work is None or work.readers != "owner":
+        return
+    if now.status == "Unknown" or (was is not None and was.status == now.status):
+        return
+    if now.status == "False":
+        why = now.message[:LONGEST]
+        told = f"has ended, and what was configured in it was not kept: {why}"
+        yield _notice(new, N.LAB_NOT_KEPT, told, reason=now.reason, message=why)
+    elif work.until is not None:
+        but = f", but {now.message}" if work.missing else ""
+        told = f"is kept until {zones.both(work.until, new.spec.slot.zone)}{but}"
+        missing = list(work.missing[:KEPT_SHOWN])
+        yield _notice(new, N.LAB_KEPT, told, until=format_instant(work.until), missing=missing)
 
 
 def _danger(session: Session) -> str | None:

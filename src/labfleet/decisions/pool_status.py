@@ -95,6 +95,18 @@ def with_promises(
     return msgspec.structs.replace(status, conditions=facts)
 
 
+def counts_alone(before: PoolStatus, after: PoolStatus) -> bool:
+    """Tell whether nothing but how many sessions wait, or are promised, has changed."""
+    counts = {"promised": before.promised, "waiting_sessions": before.waiting_sessions}
+    return msgspec.structs.replace(after, **counts) == before
+
+
+def counted(status: PoolStatus) -> str:
+    """Return those counts in a sentence."""
+    waits = "waits" if status.waiting_sessions == 1 else "wait"
+    return f"{count(status.waiting_sessions, 'session')} {waits}, {status.promised} promised"
+
+
 def without_machine(workers: Iterable[Worker]) -> str:
     """Return the provider's reason for giving workers no machine, or its own trouble; else ""."""
     workers = list(workers)

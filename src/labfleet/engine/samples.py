@@ -7,7 +7,7 @@ and the store keeps the history (`controllers/series`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from labfleet.decisions import vitals
@@ -32,6 +32,7 @@ class SampleRing:
         self._told: dict[Key, dict[str, float | None]] = {}
         self._changes: deque[Change] = deque(maxlen=changes)
         self._number = 0
+        self._listeners: list[Callable[[Key], None]] = []
 
     def put(self, sample: Sample, *, change_percent: float = CHANGE_PERCENT) -> None:
         """Keep a sample."""
@@ -41,6 +42,7 @@ class SampleRing:
         self._tell(sample.key, sample.at, change_percent)
         if len(self._rings) > self._limit:
             self.forget(next(iter(self._rings)))
+        self._heard(sample.key)
 
     def put_points(
         self,
@@ -59,6 +61,7 @@ class SampleRing:
         self._points[worker] = ring
         if fresh:
             self._tell(worker, ring[-1].at, change_percent)
+            self._heard(worker)
         if len(self._points) > self._limit:
             del self._points[next(iter(self._points))]
 
@@ -85,6 +88,14 @@ class SampleRing:
         """Return the workers' keys, in no promised order."""
         return tuple({**self._rings, **self._points})
 
+    def listen(self, told: Callable[[Key], None]) -> None:
+        """Call this with the worker's key after each new measurement of it, until `leave`."""
+        self._listeners.append(told)
+
+    def leave(self, told: Callable[[Key], None]) -> None:
+        """Call it no more."""
+        self._listeners.remove(told)
+
     def changes(self, after: int) -> Sequence[Change]:
         """Return the changes after this number, oldest first; a gap means some were dropped."""
         newer = len(self._changes) if after < 0 else self._number - after
@@ -96,6 +107,10 @@ class SampleRing:
     def last_change(self) -> int:
         """Return the number of the newest change, 0 before the first."""
         return self._number
+
+    def _heard(self, worker: Key) -> None:
+        for told in self._listeners:
+            told(worker)
 
     def _tell(self, worker: Key, at: datetime, percent: float) -> None:
         """Add a change when a value moved far enough from the one in its last change."""

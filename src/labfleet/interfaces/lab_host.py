@@ -227,6 +227,21 @@ class LabHost(Protocol):
         """Read everything of a lab, best effort: a failing call does not lose the others' data."""
         ...
 
+    async def extract(self, lab_id: str, node_id: str) -> None:
+        """Have a booted node's configuration read out of it into the lab; safe to repeat.
+
+        Invalid when the node is not booted or has none to read, Gone when it is not there. It may
+        take long: the caller bounds it.
+        """
+        ...
+
+    async def download(self, lab_id: str) -> bytes:
+        """Return the lab as a topology file, with the configurations that the lab has.
+
+        They may hold passwords: the answer belongs into no log and no message.
+        """
+        ...
+
     async def close(self) -> None:
         """Drop connections and the login."""
         ...

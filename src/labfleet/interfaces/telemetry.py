@@ -7,7 +7,7 @@ store (`SampleStore`). For longer storage they are merged into series once a min
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from labfleet.resources.meta import Key
@@ -48,6 +48,14 @@ class Samples(Protocol):
 
     def workers(self) -> Sequence[Key]:
         """Return the keys of the workers that were measured."""
+        ...
+
+    def listen(self, told: Callable[[Key], None]) -> None:
+        """Call this with the worker's key after each new measurement of it, until `leave`."""
+        ...
+
+    def leave(self, told: Callable[[Key], None]) -> None:
+        """Call it no more."""
         ...
 
     def changes(self, after: int) -> Sequence[Change]:

@@ -85,7 +85,8 @@ class PageColumn:
 
     `show` is name, link:<plural>, state, health, text, why, flag, time, load or live. Paths after
     `|` are tried one after the other. `absent` is what stands there without a value;
-    `unknown: why` is shown as unknown with its reason.
+    `unknown: why` is shown as unknown with its reason. `measured` is the metric that stands beside
+    a load: what is used of it, with its age.
     """
 
     title: str
@@ -93,6 +94,7 @@ class PageColumn:
     path: str = ""
     absent: str = "unknown: not reported"
     wide: int = 1
+    measured: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
+from labfleet.resources.kept_work import Keep
 from labfleet.resources.lab_recommendation import AppliedSize, ProposedSize
 from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource
@@ -150,6 +151,9 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     it; null means never, so that nobody loses a lab for being late.
     on_worker_loss: What becomes of a session that has not begun when its worker fails: placed
     again, or failed.
+    keep: Who may have what was configured in a lab, which is kept at its session's end for some days:
+    nobody, since nothing is kept, operators alone, or its owner too.
+    continuable: Whether a session may begin with what was configured in an earlier one of its owner.
     deprecated: Whether no new session may use it.
     replacement: Name of the definition to use instead.
     """
@@ -174,6 +178,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     warn_minutes: Annotated[tuple[Minute, ...], msgspec.Meta(max_length=5)] = WARN_MINUTES
     no_show_minutes: Annotated[int, msgspec.Meta(ge=5, le=1440)] | None = None
     on_worker_loss: Literal["replace", "fail"] = "replace"
+    keep: Keep = "none"
+    continuable: bool = False
     deprecated: bool = False
     replacement: str | None = None
     lab_user: LabUser | None = None

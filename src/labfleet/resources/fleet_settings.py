@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,9 @@ import msgspec
 
 from labfleet.kernel import ids
 from labfleet.resources import patterns, providers, shape_words
+from labfleet.resources.automation import Automation
 from labfleet.resources.conditions import Condition
+from labfleet.resources.kept_work import Keeping
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref, Resource
 from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.settings_of_labs import Review
@@ -273,27 +274,13 @@ class Admission(Record, frozen=True, kw_only=True):
     trust_reports: bool = False
 
 
-class Automation(Record, frozen=True, kw_only=True):
-    """The switch that stops every automatic action at once; what people ask for goes on.
-
-    paused: Whether every automatic action rests.
-    reason: Why, in the words of whoever paused it.
-    by: Who paused it.
-    since: Since when it rests.
-    """
-
-    paused: bool = False
-    reason: Annotated[str, msgspec.Meta(max_length=1024)] = ""
-    by: Annotated[str, msgspec.Meta(max_length=256)] = ""
-    since: datetime | None = None
-
-
 class FleetSettings(Record, frozen=True, kw_only=True):
     """What holds, every field filled."""
 
     discovery: Discovery = Discovery()
     monitoring: Monitoring = Monitoring()
     observation: Observation = Observation()
+    keeping: Keeping = Keeping()
     idle: Idle = Idle()
     thresholds: Thresholds = Thresholds()
     garbage: Garbage = Garbage()
@@ -310,6 +297,7 @@ SECTIONS: dict[str, type[Record]] = {
     "discovery": Discovery,
     "monitoring": Monitoring,
     "observation": Observation,
+    "keeping": Keeping,
     "idle": Idle,
     "thresholds": Thresholds,
     "garbage": Garbage,
@@ -354,6 +342,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     discovery: Which instances of others become workers.
     monitoring: How often workers are measured.
     observation: How labs are observed and measured.
+    keeping: How labs are kept at their session's end.
     idle: When a worker counts as idle and is stopped.
     thresholds: From which values alerts are raised.
     garbage: How what is left behind is found and ended.
@@ -369,6 +358,7 @@ class SettingsSpec(Record, frozen=True, kw_only=True):
     discovery: dict[str, Any] = {}
     monitoring: dict[str, Any] = {}
     observation: dict[str, Any] = {}
+    keeping: dict[str, Any] = {}
     idle: dict[str, Any] = {}
     thresholds: dict[str, Any] = {}
     garbage: dict[str, Any] = {}

@@ -28,7 +28,8 @@ _MINUTE = timedelta(minutes=1)
 class Seat(Record, frozen=True, kw_only=True):
     """One seat that differs from the others: it has a name or a person of its own.
 
-    name: Name of the seat; empty means the lowest number that no other seat has, such as 007.
+    name: Name of the seat; empty means the lowest number that no other seat has, such as 007. The
+    name of a spare seat, such as spare-1, means that one.
     person: Who sits there, by the name that their token carries; empty while nobody is named.
     email: Address of that person; only who booked the group and operators read it.
     factor: How many times the group's length the seat lasts, for people who get more time; it may
@@ -181,14 +182,21 @@ def lasting(span: timedelta, factor: float) -> timedelta:
 def seats_of(spec: GroupSpec) -> list[Seat]:
     """Return all seats with their names: those of `seats`, numbered ones, then the spare ones.
 
+    One of `seats` that is named as a spare one, such as spare-1, is that one, with somebody on it.
     A name that is given twice is there twice; whoever books refuses it.
     """
     named = {each.name for each in spec.seats if each.name}
     numbers = _numbers(named)
     made = [each if each.name else _named(each, next(numbers)) for each in spec.seats]
-    more = max(0, (spec.size or 0) - len(spec.seats))
+    spares = spare_names(spec)
+    more = max(0, (spec.size or 0) - len(spec.seats) + len(named.intersection(spares)))
     made += [Seat(name=next(numbers)) for _ in range(more)]
-    return made + [Seat(name=f"spare-{number}") for number in range(1, spec.spare + 1)]
+    return made + [Seat(name=each) for each in spares if each not in named]
+
+
+def spare_names(spec: GroupSpec) -> list[str]:
+    """Return the names of a group's spare seats."""
+    return [f"spare-{number}" for number in range(1, spec.spare + 1)]
 
 
 def _numbers(taken: set[str]) -> Iterator[str]:

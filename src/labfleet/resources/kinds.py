@@ -13,6 +13,7 @@ import msgspec
 from labfleet.kernel import errors
 from labfleet.resources import (
     cluster_kind,
+    course,
     definition,
     group,
     image,
@@ -42,6 +43,7 @@ KINDS: dict[str, Kind] = {
         definition.KIND,
         session_kind.KIND,
         group.KIND,
+        course.KIND,
         cluster_kind.KIND,
         simulation_kind.KIND,
         queue.KIND,

@@ -359,10 +359,15 @@ def _kind(value: Mapping[str, Any]) -> Kind:
     return found
 
 
+_ELSEWHERE = {"repeat": "; a class that meets on several dates is kind Course"}
+"""What people look for in the wrong kind."""
+
+
 def _unknown_key(key: str, path: Path, known: list[str]) -> str:
     where = _dotted(path)
     inside = f" in {where}" if where else ""
-    return f"unknown key {key[:60]!r}{inside}{_hint(key, known)}"
+    hint = _hint(key, known) or _ELSEWHERE.get(key, "")
+    return f"unknown key {key[:60]!r}{inside}{hint}"
 
 
 def _hint(word: str, known: list[str]) -> str:

@@ -32,6 +32,14 @@ class NoticeType(Word):
         "notice.failed",
         "it ended, or never started, although nobody wanted that (outcome, reason)",
     )
+    OFFERED = "notice.offered", "somebody offers it to the reader, who may take it (by)"
+    GIVEN = "notice.given", "it is the reader's now: somebody handed it over (by)"
+    GIVEN_AWAY = "notice.given_away", "it is no longer the reader's: it was handed over (by)"
+    LAB_KEPT = "notice.lab_kept", "what was configured in its lab is kept (until, missing)"
+    LAB_NOT_KEPT = (
+        "notice.lab_not_kept",
+        "what was configured in its lab was to be kept, and is lost (reason)",
+    )
     IN_DANGER = "notice.in_danger", "what was promised to it may not be kept (reason)"
     PROMISE_SAFE = "notice.promise_safe", "what was in danger has a place again"
 

@@ -13,9 +13,13 @@ from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.conditions import Condition
 from labfleet.resources.decision import Decision
 from labfleet.resources.definition import DefinitionPin, Family, LabUser, Variable
+from labfleet.resources.extensions import Extensions
+from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.history import Use
+from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Effect, Record, Resource
+from labfleet.resources.waiting import SessionOutlook
 
 FINALIZER_LAB = "labfleet/cml-lab"
 
@@ -55,8 +59,7 @@ class Slot(Record, frozen=True, kw_only=True):
 
     start: When the session begins; null means now. Without an offset it is a time in `zone`.
     end: When it ends; null means start plus the definition's default duration. As `start`.
-    zone: IANA name of the zone in which the slot is shown to people, and whose clocks a time without
-    an offset means: of one that comes twice the first, and one that is left out as if it were not.
+    zone: IANA name of the zone in which it is shown, and whose clocks a time without an offset means.
     """
 
     start: datetime | None = None
@@ -92,8 +95,7 @@ class Cancellation(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-FACTOR_LIMIT = 4.0
-"""How many times as long as others a person may take, at most: of sessions and of seats."""
+FACTOR_LIMIT = 4.0  # of sessions and of the seats of groups
 VARIABLES = 32
 """Most variables of one session."""
 EMAIL = r"^[^@\s<>,;\"]{1,64}@[^@\s<>,;\"]{1,189}$"
@@ -119,6 +121,8 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     stand in configurations of the lab's nodes only where its definition names them.
     limits: The most that its lab may need; a definition that needs more is refused. 0 limits nothing.
     reservation_id: Name of the booking in the system that made it; only kept and shown.
+    continue_from: Name of an earlier session of the same owner: its kept configurations stand in the
+    nodes from the start. The definition has to allow that (`continuable`).
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
     observe_requested_by: Who asked for it.
@@ -141,6 +145,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     student_email: Annotated[str, msgspec.Meta(max_length=254, pattern=EMAIL)] | None = None
     environment: Annotated[dict[Variable, Value], msgspec.Meta(max_length=VARIABLES)] = {}
     limits: Amounts | None = None
+    continue_from: Annotated[str, msgspec.Meta(max_length=253)] | None = None
     family: Family | None = None
 
 
@@ -333,17 +338,6 @@ class SessionLink(Record, frozen=True, kw_only=True):
     uid: str
 
 
-class Extensions(Record, frozen=True, kw_only=True):
-    """How far a session's own person has extended it, as its definition's `extension` counts.
-
-    times: How often.
-    seconds: By how many seconds in all; a shorter end gives none of them back.
-    """
-
-    times: int = 0
-    seconds: int = 0
-
-
 class SessionSeat(Record, frozen=True, kw_only=True):
     """Which seat of which group a session is.
 
@@ -357,34 +351,6 @@ class SessionSeat(Record, frozen=True, kw_only=True):
     uid: str
     seat: str
     booked_by: str
-
-
-class SessionOutlook(Record, frozen=True, kw_only=True):
-    """Where a session stands that waits for a worker, and between when and when it starts.
-
-    Worked out from what is stored while people look, and never stored itself.
-
-    line: Pool or track for whose workers it waits.
-    position: Its place among those that wait for the same, 1 for the next one.
-    waiting: How many wait there.
-    earliest: It starts not before this; null when nobody can tell.
-    latest: Not after this; null when it does not start in each future that was played.
-    coverage: Share of such ranges that hold the start, by what was achieved where that is less than
-    was to be; null when something is only declared.
-    because: What its start depends on, or why nobody can tell, in a sentence.
-    words: Place and range in a few words, such as `2 of 3, 14:35-14:50Z (80 %)`.
-    at: When this was worked out.
-    """
-
-    line: str
-    position: int
-    waiting: int
-    earliest: datetime | None = None
-    latest: datetime | None = None
-    coverage: float | None = None
-    because: str = ""
-    words: str = ""
-    at: datetime
 
 
 class SessionStatus(Record, frozen=True, kw_only=True):
@@ -404,7 +370,6 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: Before how many of its last minutes it was last said to end soon; null: not yet.
     checked_in_at: When somebody said that its person has come; null: nobody did.
     checked_in_by: Who said so.
-    handed_over_at: When it was given to its present person; null: it was theirs from the beginning.
     worker: Name of the worker that hosts or hosted it.
     reservation: Capacity held for it; null before placement and after it was given back.
     claim: What a pool has promised to it; null when no pool has. Kept for the record after its end.
@@ -439,6 +404,10 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     retry_of: The last of them.
     retried_as: The next attempt.
     seat: The seat of a group that it is; null when it was asked for by itself.
+    offer: To whom its person offers it; null when to nobody.
+    handed_over: Since when and by whom it is its present person's; null when it always was.
+    kept: What was kept of its lab before its teardown; null when nothing was to be kept.
+    continues: The session whose kept configurations it begins with.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -483,9 +452,12 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     warned_minutes: int | None = None
     checked_in_at: datetime | None = None
     checked_in_by: str = ""
-    handed_over_at: datetime | None = None
     seat: SessionSeat | None = None
+    kept: KeptWork | None = None
+    continues: SessionLink | None = None
     demand: LearnedDemand | None = None
+    offer: SessionOffer | None = None
+    handed_over: HandedOver | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ class SessionReason(Reason):
 
     ANSWERING = "Answering", "The answer came as expected."
     AUTOMATION_PAUSED = "AutomationPaused", "Its pool, or every automatic action, was paused."
+    BEING_KEPT = "BeingKept", "Configurations are being read out of its nodes."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
     END_NEAR = "EndNear", "Its time is over soon; the message says when."
@@ -19,6 +20,13 @@ class SessionReason(Reason):
     GIVEN = "Given", "It is its turn."
     NO_PLACE = "NoPlace", "No worker was found for it yet; its decision says why."
     KEPT = "Kept", "Its promise has a place with room."
+    KEPT_IN_PART = (
+        "KeptInPart",
+        "It is kept; the message names nodes whose configuration could not be read out.",
+    )
+    LAB_KEPT = "LabKept", "It is kept, with what was configured last in each node."
+    NO_ROOM = "NoRoom", "There is no room left for it; the message says whose."
+    NO_TIME = "NoTime", "It could not be kept in the time that a teardown may wait."
     NO_TEMPLATE = "NoTemplate", "Its pool makes no workers: its template is missing or disabled."
     IN_TIME = "InTime", "It began within its grace."
     LAB_FAILED = "LabFailed", "Its lab was refused, was deleted by somebody, or did not come up."
@@ -29,6 +37,7 @@ class SessionReason(Reason):
         "NotExplained",
         "Nothing outside is known that kept it from beginning: tell who maintains Labfleet.",
     )
+    NOT_KEPT = "NotKept", "It could not be kept; the message says why."
     NOT_LICENSED = "NotLicensed", "A worker of its pool had no licence."
     NOT_OBSERVED = "NotObserved", "The observation failed; the message says why."
     NOT_SEEN = "NotSeen", "CML could not be looked at."
@@ -121,6 +130,17 @@ class SessionCondition(ConditionType):
         R.NOT_OBSERVED,
         R.NOT_SEEN,
         R.OBSERVED,
+    )
+    WORK_KEPT = (
+        "WorkKept",
+        "What was configured in its lab was kept before its teardown, as its definition asks.",
+        R.BEING_KEPT,
+        R.KEPT_IN_PART,
+        R.LAB_KEPT,
+        R.NO_ROOM,
+        R.NO_TIME,
+        R.NOT_KEPT,
+        R.NOT_SEEN,
     )
     PROMISE_SAFE = (
         "PromiseSafe",

@@ -161,6 +161,20 @@ _RUNBOOK = runbook(
         "See the pool: `labfleet explain pool/...`; raise its maximum, or cancel what can wait.",
     ),
     (
+        "WorkKept",
+        "",
+        (
+            "False: what was configured in its lab was to be kept before its teardown, and was not; the "
+            "message says why. Unknown: it is being kept."
+        ),
+        _EXPLAIN,
+        (
+            "NoRoom: delete what is kept of older sessions (`labfleet kept NAME --delete`), or raise "
+            "keeping.ownerMib or keeping.allMib. NoTime: raise keeping.timeoutSeconds, and the "
+            "definition's teardownMinutes with it. What is lost cannot be had again."
+        ),
+    ),
+    (
         "Collected",
         "",
         "False: the newest look at what it uses saw nothing; what was known before stays.",
@@ -391,6 +405,7 @@ KIND = Kind(
         "RETRIES=status.retryCount*",
         "GROUP=status.seat.group*",
         "SEAT=status.seat.seat*",
+        "KEPT UNTIL=status.kept.until*",
         "DRIFT=status.portDriftDetected*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
@@ -414,6 +429,7 @@ KIND = Kind(
         "duration_minutes",
         "environment",
         "limits",
+        "continue_from",
     ),
     amounts=(("limits", True),),
     kept=("cancel", "observeRequested", "observeRequestedBy"),
@@ -425,6 +441,7 @@ KIND = Kind(
     news=(
         (SessionCondition.HOST_REACHABLE, "False"),
         (SessionCondition.ENDS_SOON, "True"),
+        (SessionCondition.WORK_KEPT, "False"),
         (SessionCondition.PORT_DRIFT, "True"),
     ),
     resting=(

@@ -10,7 +10,7 @@ the records into amounts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -88,6 +88,7 @@ def personalise(
     marker: str,
     tags: Mapping[str, tuple[str, ...]],
     values: Mapping[str, str] | None = None,
+    change: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> str:
     """Return the topology as YAML text with this title, marker, these port tags and values.
 
@@ -95,7 +96,8 @@ def personalise(
     kept. The marker becomes the first line of the notes. A node without x or y gets a place beside
     the others. The text is JSON, which is YAML: no scalar in it can be read in two ways.
     `values` stand where configurations of nodes write ${NAME}; other names are left as they are.
-    errors.Invalid when the file is not a topology or does not name a node of `tags`.
+    `change` makes each node what it becomes, last. errors.Invalid when the file is not a topology or does not name
+    a node of `tags`.
     """
     reader = Reader(read(text))
     topology = reader.topology()
@@ -112,9 +114,8 @@ def personalise(
     lab["notes"] = with_marker(topology.notes, marker)
     root["lab"] = lab
     placed = topology_places.with_places(root.get("nodes") or [])
-    root["nodes"] = [
-        _configured(_retag(_plain_numbers(node), tags), values or {}) for node in placed
-    ]
+    made = [_configured(_retag(_plain_numbers(each), tags), values or {}) for each in placed]
+    root["nodes"] = made if change is None else [change(each) for each in made]
     root["links"] = [_as_in_files(link) for link in root.get("links") or []]
     body = msgspec.json.format(msgspec.json.encode(root), indent=1).decode()
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", body) + "\n"

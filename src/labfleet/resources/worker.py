@@ -373,7 +373,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     limit: The time limit that runs in the phase; null when none does.
     summary: The same in one of upstream 002's coarse words.
     health: How the server does as a whole.
-    failed_checks: Looks at the server in a row that failed.
+    failed_checks: Looks at the server in a row that failed; more than ten are not counted.
     conditions: Facts about it, each with its reason.
     machine: The machine as last seen.
     cml: The CML server as last seen.
@@ -385,7 +385,8 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     allocation: What is promised of that, worked out at each reading; null in events.
     provisioning_started_at: When the newest launch began to ask for a machine.
     provisioning_ended_at: When that machine ran, or was given up.
-    failed_check_at: When a check of CML last failed; told while checks fail.
+    failed_check_at: When a check of CML last failed; told while checks fail, to five minutes when
+    they have failed for long.
     last_health_check_at: When CML was last asked, well or not, worked out at each reading.
     stray_labs: Labs with our marker that are no session's.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they

@@ -244,8 +244,10 @@ _PAGE = Page(
         PageColumn("State", "state", "status.phase", wide=3),
         PageColumn("Health", "health", "status.health", "unknown: never checked", wide=2),
         PageColumn("Sessions", "live"),
-        PageColumn("CPU", "load", "cpuMilli", "unknown: not seen yet", wide=3),
-        PageColumn("Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3),
+        PageColumn("CPU", "load", "cpuMilli", "unknown: not seen yet", wide=3, measured="cpu"),
+        PageColumn(
+            "Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3, measured="memory"
+        ),
         PageColumn("Nodes", "load", "nodes", "unknown: not seen yet", wide=3),
         PageColumn("Licence", "flag", "status.licence.licensed", "unknown: not asked", wide=2),
         PageColumn("Since", "time", "status.phaseSince", "just now"),

@@ -22,6 +22,7 @@ from labfleet.stores import history, rules, samples, series
 from labfleet.stores.database import Database, Rows, Run
 from labfleet.stores.group_commit import GroupCommit, commit_each
 from labfleet.stores.instants import from_micros, to_micros
+from labfleet.stores.kept import KeptLabs
 from labfleet.stores.recent_events import RecentEvents
 from labfleet.stores.runners import Runner
 from labfleet.stores.watchers import Watchers
@@ -30,7 +31,7 @@ T = TypeVar("T")
 DELETE_BATCH = 1000
 
 
-class FleetStore:
+class FleetStore(KeptLabs):
     """A store on a database, with a runner for blocking work and the fleet's clock."""
 
     def __init__(
@@ -75,7 +76,7 @@ class FleetStore:
         return committed
 
     async def get(self, key: Key) -> store.Stored | None:
-        rows = await self._read(partial(self._db.rows, self._sql["get"], key))
+        rows = await self._rows("get", *key)
         return _stored(rows[0]) if rows else None
 
     async def list(
@@ -111,7 +112,7 @@ class FleetStore:
         return " ".join(texts), values
 
     async def head(self) -> store.Cursor:
-        rows = await self._read(partial(self._db.rows, self._sql["head"]))
+        rows = await self._rows("head")
         epoch, revision, _ = rows[0]
         self._epoch = epoch
         self._watchers.advance(revision)
@@ -152,8 +153,8 @@ class FleetStore:
     async def events_of(
         self, key: Key, *, before: int | None = None, limit: int = store.PAGE_LIMIT
     ) -> tuple[store.Event, ...]:
-        parameters = (*key, 2**62 if before is None else before, _limit(limit))
-        rows = await self._read(partial(self._db.rows, self._sql["events_of"], parameters))
+        start = 2**62 if before is None else before
+        rows = await self._rows("events_of", *key, start, _limit(limit))
         return tuple(event_of(row) for row in rows)
 
     async def changed(self, after: int, *, seconds: float) -> None:
@@ -195,21 +196,20 @@ class FleetStore:
         await self._write(partial(_release, self._sql, lease))
 
     async def lease(self, name: str) -> store.Lease | None:
-        rows = await self._read(partial(self._db.rows, self._sql["lease"], (name,)))
+        rows = await self._rows("lease", name)
         return store.Lease(*rows[0]) if rows else None
 
     async def reply(self, key: str) -> store.Reply | None:
-        parameters = (key, to_micros(self._clock.now()))
-        rows = await self._read(partial(self._db.rows, self._sql["reply"], parameters))
+        rows = await self._rows("reply", key, to_micros(self._clock.now()))
         return store.Reply(rows[0][0], bytes(rows[0][1])) if rows else None
 
     async def size(self) -> int:
-        ((found,),) = await self._read(partial(self._db.rows, self._sql["store_bytes"]))
+        ((found,),) = await self._rows("store_bytes")
         return int(found)
 
     async def installation(self, fresh: str) -> str:
         await self._write(lambda run: run(self._sql["name_installation"], (fresh,)))
-        rows = await self._read(partial(self._db.rows, self._sql["installation"]))
+        rows = await self._rows("installation")
         return str(rows[0][0])
 
     async def put_token(self, row: store.TokenRow) -> None:
@@ -225,7 +225,7 @@ class FleetStore:
         await self._write(lambda run: run(self._sql["put_token"], parameters))
 
     async def tokens(self) -> tuple[store.TokenRow, ...]:
-        rows = await self._read(partial(self._db.rows, self._sql["tokens"]))
+        rows = await self._rows("tokens")
         return tuple(_token(row) for row in rows)
 
     # --- series and samples: no events either --------------------------------------------------------
@@ -236,10 +236,7 @@ class FleetStore:
             await self._write(partial(series.merge, self._sql, self._db.listed, rows))
 
     async def series(self, owner: Owner, step: int, since: datetime) -> tuple[store.SeriesRow, ...]:
-        parameters = series.parameters(owner, step, since)
-        return series.read(
-            await self._read(partial(self._db.rows, self._sql["series"], parameters))
-        )
+        return series.read(await self._rows("series", *series.parameters(owner, step, since)))
 
     async def series_at(
         self, owners: Sequence[Owner], step: int, instants: Sequence[datetime]
@@ -264,15 +261,10 @@ class FleetStore:
             await self._write(partial(samples.save, self._sql, self._db.listed, rows))
 
     async def sample_times(self) -> tuple[store.SampleTime, ...]:
-        return samples.read_times(
-            await self._read(partial(self._db.rows, self._sql["sample_times"]))
-        )
+        return samples.read_times(await self._rows("sample_times"))
 
     async def samples(self, workers: Sequence[str]) -> tuple[store.SampleRow, ...]:
-        parameters = (self._db.listed(tuple(workers)),)
-        return samples.read(
-            await self._read(partial(self._db.rows, self._sql["samples"], parameters))
-        )
+        return samples.read(await self._rows("samples", self._db.listed(tuple(workers))))
 
     async def drop_samples(self, workers: Sequence[str]) -> int:
         return await self._write(partial(samples.drop, self._sql, tuple(workers)))
@@ -309,10 +301,16 @@ class FleetStore:
         return history.read(await self._read(partial(self._db.rows, *asked)))
 
     async def history_size(self) -> store.HistorySize:
-        return history.size(await self._read(partial(self._db.rows, self._sql["history_size"])))
+        return history.size(await self._rows("history_size"))
 
     async def drop_history(self, before: datetime, *, limit: int) -> int:
         return await self._write(partial(history.drop, self._sql, to_micros(before), _limit(limit)))
+
+    async def _rows(self, name: str, *parameters: object) -> Rows:
+        return await self._read(partial(self._db.rows, self._sql[name], parameters))
+
+    async def _aside(self, work: Callable[[], bytes]) -> bytes:
+        return await self._runner.read(work)
 
     # --- maintenance ----------------------------------------------------------------------
 
@@ -356,7 +354,10 @@ class FleetStore:
 
 def _of_the_store(error: errors.LabfleetError) -> bool:
     """Tell whether a write failed because of the store, and not of what was to be written."""
-    if isinstance(error, errors.Invalid | errors.Throttled) or error.reason == "StoreClosed":
+    if (
+        isinstance(error, errors.Invalid | errors.Throttled | errors.QuotaExceeded)
+        or error.reason == "StoreClosed"
+    ):
         return False
     return isinstance(error, errors.Temporary | errors.Permanent | errors.Ambiguous)
 

@@ -44,10 +44,12 @@ TABLES = {
     "samples": ("worker", "part", "at", "data"),
     "history": ("place", "kind", "uid", "namespace", "family", "owner", "kept_at", "doc"),
     "history_head": ("one", "rows", "place", "epoch"),
+    "kept_labs": ("uid", "owner", "digest", "stored", "kept_at", "until"),
+    "kept_contents": ("digest", "stored", "content"),
 }  # fmt: skip
 _EARLIER = {"series": {"worker"}}
 """Columns of backups of older schemas, which are restored in their own."""
-_BYTES = {"doc", "reply"}
+_BYTES = {"doc", "reply", "content"}
 _encode = msgspec.json.encode
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from labfleet.decisions import port_drift, wording
@@ -23,7 +24,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import group_seats, session_told
+from labfleet.service.kinds import group_seats, session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
@@ -198,6 +199,7 @@ def _facts(
         facts.append(("Slot", Cell("text", _slot(obj))))
         facts.append(("Calendar", Cell("link", "my sessions as a file", href=_CALENDAR)))
         facts += _reached(obj)
+        facts += _kept(caller, obj, now)
         facts += _attempts(obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
@@ -229,6 +231,17 @@ def _reached(obj: Session) -> list[tuple[str, Cell]]:
     return facts
 
 
+def _kept(caller: Caller, obj: Session, now: datetime) -> Iterator[tuple[str, Cell]]:
+    """Yield the link to what is kept of the lab, to who may have it; nothing where none is."""
+    work = obj.status.kept
+    if work is None or work.at is None or work.until is None or now >= work.until:
+        return
+    mine = obj.spec.owner == caller.principal.name and work.readers == "owner"
+    if mine or caller.principal.role in session_kept.ALL:
+        where = f"/api/v1/sessions/{quote(obj.name)}/kept-lab?namespace={quote(obj.namespace)}"
+        yield "Kept lab", Cell("link", "its YAML, with passwords if it has some", href=where)
+
+
 def _link(url: str) -> Cell:
     """Return a URL to follow; only what a client opens is a link, an address of it is text."""
     opened = url.partition(":")[0] not in {"tcp", "udp"}
@@ -241,6 +254,8 @@ def _absent(path: str) -> Cell:
     if path == "status.start":
         # A start is decided here, not observed; a session that never ran has none.
         return Cell("absent", "not set")
+    if path == "status.kept.until":
+        return Cell("absent", "nothing is kept")
     return Cell("unknown", "unknown", why="not seen yet")
 
 

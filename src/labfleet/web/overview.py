@@ -5,8 +5,9 @@ Read from the cache; the page's script then follows the event stream.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices, session_outlook
-from labfleet.service.reads import history
+from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.words import Section
@@ -113,9 +114,12 @@ def seen(services: ServiceContext, caller: Caller, kind: str) -> list[Resource]:
 
 
 def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
-    """Return what is reserved on each worker or cluster, the most at any instant from now on."""
+    """Return what is reserved on each worker or cluster, the most at any instant from now on.
+
+    Of workers also what was measured.
+    """
     if kind == Worker.__name__:
-        return values.uses_of(
+        held = values.uses_of(
             (
                 (f"{each.namespace}/{each.status.worker or ''}", each.status.reservation)
                 for each in services.cache.by(indices.SESSIONS_OPEN, True)
@@ -123,6 +127,10 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
             ),
             services.clock.now(),
         )
+        for each in services.cache.by(indices.WORKERS_LIVING, True):
+            told = functools.cache(functools.partial(_measured, services, each))
+            held[each.key.path] = replace(held.get(each.key.path, Use()), measured=told)
+        return held
     if kind == Cluster.__name__:
         return values.uses_of(
             (
@@ -133,6 +141,10 @@ def uses(services: ServiceContext, kind: str) -> dict[str, Use]:
             services.clock.now(),
         )
     return {}
+
+
+def _measured(services: ServiceContext, worker: Worker) -> Mapping[str, measured.Value]:
+    return measured.of_worker(services, worker).values
 
 
 def table(

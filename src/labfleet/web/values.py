@@ -5,8 +5,8 @@ Pure. Escaping is Jinja's; nothing here makes HTML. `static/cells.js` draws the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -21,14 +21,20 @@ from labfleet.resources.cluster import Cluster, as_seen
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.meta import Resource
 from labfleet.resources.worker import Worker
+from labfleet.service.reads.measured import Value
 from labfleet.web import words
 
+_OF_USE = frozenset({"live", "load"})
 _NAMES = {"cpuMilli": "cpu_milli", "memoryMib": "memory_mib", "nodes": "nodes"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one cell shows. `why` is the reason of an unknown; `percent` fills the bar."""
+    """What one cell shows. `why` is the reason of an unknown; `percent` fills the bar.
+
+    `age` is how long ago `at` was, where both a value and its age are shown, `beside` what stands
+    in the same cell.
+    """
 
     show: str
     text: str
@@ -39,14 +45,20 @@ class Cell:
     exact: str = ""
     why: str = ""
     percent: int | None = None
+    age: str = ""
+    beside: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is reserved on a worker or cluster, and by how many."""
+    """What is reserved on a worker or cluster, by how many, and what was measured of it.
+
+    `measured` is called for rows that are shown only.
+    """
 
     live: int = 0
     held: Amounts = Amounts()
+    measured: Callable[[], Mapping[str, Value]] = dict
 
 
 def cell(
@@ -64,13 +76,8 @@ def cell(
     if show == "name":
         href = address(kinds.KINDS[obj.kind].plural, obj.name, obj.metadata.namespace)
         return Cell("link", obj.name, href=href)
-    if show == "live":
-        return Cell("text", str(uses.get(obj.key.path, Use()).live))
-    if show == "load":
-        capacity = capacity_of(obj)
-        if capacity is None:
-            return absent(column)
-        return _load(column.path, uses.get(obj.key.path, Use()).held, capacity)
+    if show in _OF_USE:
+        return _used(column, obj, now, uses.get(obj.key.path, Use()))
     value = read(obj, column.path)
     if value is None or value == "":
         return absent(column)
@@ -87,6 +94,17 @@ def cell(
     if show == "why":
         return Cell("text", gist(str(value)), exact=str(value))
     return Cell("text", str(value))
+
+
+def _used(column: PageColumn, obj: Resource, now: datetime, use: Use) -> Cell:
+    """Return a cell of what others hold of an object, with what was measured of it beside."""
+    if column.show == "live":
+        return Cell("text", str(use.live))
+    capacity = capacity_of(obj)
+    shown = absent(column) if capacity is None else _load(column.path, use.held, capacity)
+    if not column.measured:
+        return shown
+    return replace(shown, beside=_measured(use.measured().get(column.measured), now))
 
 
 def read(obj: Resource, path: str) -> Any:
@@ -179,6 +197,18 @@ def uses_of(holders: Iterable[tuple[str, Reservation | None]], now: datetime) ->
 def number(value: float) -> str:
     """Return a number with at most one digit after the point."""
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _measured(found: Value | None, now: datetime) -> Cell:
+    """Return a measured number with its age; an unknown one with the reason."""
+    if found is None or found.value is None or found.at is None:
+        return Cell("unused", "use unknown", why="not measured" if found is None else found.reason)
+    sign = "%" if found.unit == "percent" else found.unit
+    moment = instant(found.at, now)
+    return Cell(
+        "used", f"{number(found.value)} {sign} used", at=moment.at, exact=moment.exact,
+        age=moment.text, why=found.source or "",
+    )  # fmt: skip
 
 
 def _load(path: str, held: Amounts, capacity: Amounts) -> Cell:

@@ -241,6 +241,19 @@ class CmlHost:
         """Look at everything of a lab; Gone when it is not there."""
         return await Look(self._client, _part(lab_id)).take()
 
+    async def extract(self, lab_id: str, node_id: str) -> None:
+        """Have a booted node's configuration read out of it into the lab.
+
+        CML logs in to the node for it, which takes as long as the node takes: an upload's time.
+        """
+        path = f"labs/{_part(lab_id)}/nodes/{_part(node_id)}/extract_configuration"
+        await self._client.send(Call("PUT", path, self._client.limits.upload, "safe"))
+
+    async def download(self, lab_id: str) -> bytes:
+        """Return the lab's YAML text as it came, which is no JSON."""
+        call = Call("GET", f"labs/{_part(lab_id)}/download", self._client.limits.upload)
+        return (await self._client.send(call)).body
+
     async def close(self) -> None:
         """Drop connections and the login."""
         await self._client.close()

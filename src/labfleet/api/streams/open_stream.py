@@ -30,7 +30,7 @@ LIMIT, RESERVE = 2000, 100
 PER_TOKEN = 50
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
 _RUNS_THE_FLEET = frozenset({Role.ADMIN, Role.OPERATOR})

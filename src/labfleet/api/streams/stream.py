@@ -6,17 +6,22 @@ Contract (facts/interface.md#stream-contract): `retry: 1000`; `event: snapshot` 
 `event: resync` when the client's position is lost, followed by a new snapshot; `event: shutdown`
 before an orderly end; `event: unauthorized` when the token expired meanwhile. A session whose worker got
 another address, or that starts at another time than was told, comes as `MODIFIED` without an id:
-nothing of it was written.
+nothing of it was written. Who subscribes to more `frames` gets `samples`, `alerts` and `queue` beside
+them, latest states without an id (`latest_state`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from labfleet.api.streams.audience import Audience, Audiences
+from labfleet.api.streams.latest_frames import Frames, LatestFrames, frames_of
+from labfleet.api.streams.latest_state import NOTHING
 from labfleet.api.streams.moves import Moves
 from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
 from labfleet.api.streams.ring import Filter, Message, Ring, frame
@@ -25,6 +30,7 @@ from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS, by_word
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import Session
+from labfleet.resources.worker import Worker
 from labfleet.service.core import access, views
 from labfleet.service.core.access import Principal
 from labfleet.service.core.intake import invalid
@@ -33,6 +39,8 @@ from labfleet.service.core.tokens import HeldToken
 from labfleet.service.kinds import session_outlook
 
 HEARTBEAT_SECONDS = 15.0
+FILL_SECONDS = 0.25
+"""Machine seconds between two fillings: a busy stream pushes itself through a proxy."""
 SNAPSHOT_PART = 200
 NAMES_LIMIT = 200
 
@@ -45,6 +53,8 @@ class StreamRequest:
     since: stores.Cursor | None
     snapshot: bool
     bad_place: bool = False
+    frames: tuple[Frames, ...] = (Frames.OBJECTS,)
+    padding: int = 0
 
 
 class Stream:
@@ -58,6 +68,7 @@ class Stream:
         self.starts = services.starts
         session_outlook.kept(services).listen(self.ring.wake)
         self._audiences = Audiences(services, ring, self.moves)
+        self.latest = LatestFrames(services)
 
     async def serve(
         self, wish: StreamRequest, receive: Receive, send: Send, token: HeldToken
@@ -70,8 +81,9 @@ class Stream:
         if not self.ring.ready or self._services.cache.cursor is None:
             raise errors.Temporary("the server is starting", reason="Starting", retry_after=1)
         self.moves.begun()
+        kind = PaddedClient if wish.padding else Client
         await self._streams.serve(
-            lambda: Client(self, self._services, wish, send, token), token, receive
+            lambda: kind(self, self._services, wish, send, token), token, receive
         )
 
     def audience(self, wanted: Filter) -> Audience:
@@ -109,17 +121,20 @@ class Stream:
 
 
 class Client(OpenStream):
-    """One open stream: an index into the ring and nothing queued."""
+    """One open stream: an index into the ring, versions of latest states, and nothing queued."""
 
     __slots__ = (
         "_audience",
         "_generation",
         "_index",
         "_moved",
+        "_objects",
         "_sent",
         "_services",
         "_stream",
         "_told",
+        "_versions",
+        "_views",
         "_watches",
         "_wish",
     )
@@ -142,14 +157,20 @@ class Client(OpenStream):
         self._sent = stream.at
         self._moved = stream.moves.end
         self._told = stream.starts.end
-        self._watches = Session.__name__ in (wish.filter.kinds or KINDS)
+        self._objects = Frames.OBJECTS in wish.frames
+        self._watches = self._objects and Session.__name__ in (wish.filter.kinds or KINDS)
         stream.starts.watchers += self._watches
-        stream.ring.listen(self.wake)
+        if self._objects:
+            stream.ring.listen(self.wake)
+        self._views = stream.latest.join(wish.frames, wish.filter, self.wake)
+        self._versions = [NOTHING] * len(self._views)
 
     def close(self) -> None:
         """Drop the timers and listen no longer."""
         super().close()
         self._stream.ring.leave(self.wake)
+        self._stream.latest.leave(self._views, self.wake)
+        self._views = ()
         self._stream.starts.watchers -= self._watches
         self._watches = False
 
@@ -158,6 +179,8 @@ class Client(OpenStream):
         await self.head()
         await self._write(b"retry: 1000\n\n")
         wish = self._wish
+        if not self._objects:
+            return
         if wish.since is None and not wish.bad_place:
             await self._restart()
             return
@@ -177,9 +200,15 @@ class Client(OpenStream):
         return b"event: unauthorized\ndata: {}\n\n"
 
     def _alive(self) -> bytes:
-        return f": heartbeat\nid: {self._sent}\n\n".encode()
+        return (
+            f": heartbeat\nid: {self._sent}\n\n".encode() if self._objects else b": heartbeat\n\n"
+        )
 
     async def _more(self) -> bool:
+        if self._views and await self._more_latest():
+            return True
+        if not self._objects:
+            return False
         ring = self._stream.ring
         lost = ring.generation != self._generation
         if lost or self._index < ring.first:
@@ -194,6 +223,17 @@ class Client(OpenStream):
         level = self._index == ring.end and self._moved == stream.moves.end
         level = level and (self._told == stream.starts.end or not self._watches)
         return not level or ring.generation != self._generation
+
+    async def _more_latest(self) -> bool:
+        """Send what changed of each latest state that the client subscribes to."""
+        sent = False
+        for number, view in enumerate(self._views):
+            if view.behind(self._versions[number]):
+                self._versions[number], frames = view.frames(self._versions[number])
+                for each in frames:
+                    await self._write(each)
+                sent = True
+        return sent
 
     async def _more_moved(self) -> bool:
         """Send again what is seen anew of sessions nobody wrote, once all events are sent."""
@@ -264,6 +304,7 @@ class Client(OpenStream):
         self._index = index
         self._sent = place
         self._moved, self._told = self._stream.moves.end, self._stream.starts.end
+        self._versions = [NOTHING] * len(self._views)  # with a new state everything is told anew
         if not self._wish.snapshot:
             await self._write(f"id: {place}\n\n".encode())
             return
@@ -271,6 +312,38 @@ class Client(OpenStream):
         for part, first, last in _parts_of(objects):
             said = {"items": part, "revision": place.revision, "first": first, "last": last}
             await self._write(frame("snapshot", msgspec.json.encode(said), place if last else None))
+
+
+class PaddedClient(Client):
+    """A client behind proxies that hold back less than so much: each burst is filled up."""
+
+    __slots__ = ("_filled_at", "_fills_later", "_flushed")
+
+    def __init__(self, *made: Any) -> None:
+        super().__init__(*made)
+        self._flushed, self._filled_at, self._fills_later = True, 0.0, False
+
+    async def _write(self, body: bytes) -> None:
+        await super()._write(body)
+        self._flushed = self._flushed and not body
+
+    async def _more(self) -> bool:
+        return await super()._more() or await self._fill()
+
+    async def _fill(self) -> bool:
+        """Fill up what was sent, four times a second at most; tell whether that took a while."""
+        if self._flushed:
+            return False
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._filled_at + FILL_SECONDS:
+            if not self._fills_later:
+                self._fills_later = True
+                loop.call_at(self._filled_at + FILL_SECONDS, self.wake)
+            return False
+        self._filled_at, self._fills_later = loop.time(), False
+        await super()._write(b":" + b" " * self._wish.padding + b"\n\n")
+        self._flushed = True
+        return True
 
 
 def request_of(
@@ -281,8 +354,16 @@ def request_of(
     namespace: str = "",
     snapshot: bool = True,
     since: str = "",
+    frames: str = "",
+    padding: int = 0,
 ) -> StreamRequest:
-    """Return what a request for the stream asks for; Invalid names the parameter."""
+    """Return what a request for the stream asks for; Invalid names the parameter.
+
+    Denied when it asks for alerts and its role may not read workers, as for their list.
+    """
+    subscribed = frames_of(frames)
+    if Frames.ALERTS in subscribed:
+        access.demand(principal, "read", Worker.__name__)
     try:
         chosen = frozenset(by_word(word).name for word in kinds.split(",") if word)
     except errors.Invalid as problem:
@@ -297,7 +378,10 @@ def request_of(
             at = stores.Cursor.parse(since)
         except ValueError:
             bad = True
-    return StreamRequest(filter=wanted, since=at, snapshot=snapshot, bad_place=bad)
+    return StreamRequest(
+        filter=wanted, since=at, snapshot=snapshot, bad_place=bad, frames=subscribed,
+        padding=padding,
+    )  # fmt: skip
 
 
 def _parts_of(objects: list[Resource]) -> Iterable[tuple[list[Resource], bool, bool]]:

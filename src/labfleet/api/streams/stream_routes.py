@@ -14,6 +14,21 @@ from labfleet.service.core.service_context import Caller
 Words = Annotated[str, QueryParameter(description="Only these; several with commas.")]
 Yes = Annotated[bool, QueryParameter(description="Send the present state first.")]
 Since = Annotated[str, QueryParameter(description="Where to go on from: epoch.revision.")]
+FramesWord = Annotated[
+    str,
+    QueryParameter(
+        description="What to send, several with commas: objects, samples, alerts, queue; objects "
+        "without."
+    ),
+]
+Padding = Annotated[
+    int,
+    QueryParameter(
+        ge=0,
+        le=16384,
+        description="Bytes by which each burst is filled up, for proxies that hold back less.",
+    ),
+]
 LastId = Annotated[
     str | None,
     HeaderParameter(name="Last-Event-ID", description="The same as `since`; browsers send it."),
@@ -34,11 +49,15 @@ def routes(events: Stream) -> Routes:
         namespace: Words = "",
         snapshot: Yes = True,
         since: Since = "",
+        frames: FramesWord = "",
+        padding: Padding = 0,
         last_event_id: LastId = None,
     ) -> EventStream:
         """Follow every change that the caller may see, from now or from a cursor on.
 
-        Each has `reason`, a word, and `message`, as in the events of its object.
+        Each has `reason`, a word, and `message`, as in the events of its object. With `frames` come
+        measured samples, raised alerts and places in the queue too, each as `whole` first and then
+        what changed (`items`) and what is told no more (`gone`).
         """
         wish = request_of(
             who.principal,
@@ -47,6 +66,8 @@ def routes(events: Stream) -> Routes:
             namespace=namespace,
             snapshot=snapshot,
             since=last_event_id or since,
+            frames=frames,
+            padding=padding,
         )
         token = held_token(request)
         return EventStream(lambda receive, send: events.serve(wish, receive, send, token))

@@ -1,4 +1,4 @@
-"""`book`: seats for a class or an exam from a manifest and a roster, with a look before they are booked."""
+"""`book`: seats for a class, an exam or a course from a manifest and a roster, with a look before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from labfleet.cli.commands import session_head
+from labfleet.cli.commands import booking_courses, session_head
 from labfleet.cli.kit import exits, human_units, manifest_sending, output, paths, sources
 from labfleet.cli.kit.call import Call, connected
 from labfleet.cli.kit.manifest_sending import Outcome
@@ -18,11 +18,12 @@ from labfleet.kernel import errors
 from labfleet.resources import roster, zones
 from labfleet.resources.group import lasting
 
+_BOOKED = frozenset({"Group", "Course"})
 ROWS = 20
 """Seats that the look before booking shows; -o wide shows all."""
 
 
-@click.command("book", short_help="Book seats for a class or an exam together.")
+@click.command("book", short_help="Book seats for a class, an exam or a course together.")
 @click.argument("file", metavar="FILE")
 @click.option("--csv", "people", metavar="ROSTER",
               help="Who sits there: a CSV file with headings such as name, e-mail, seat, factor.")  # fmt: skip
@@ -31,9 +32,9 @@ ROWS = 20
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before the seats are booked.")
 @connected
 def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool, yes: bool) -> int:
-    """Book the seats of one Group, which FILE describes: all of them in one step, or none.
+    """Book the seats of one Group or Course, which FILE describes: all in one step, or none.
 
-    The server says first what would be booked; then this asks. The same command again books nothing
+    A Course meets on several dates. The server says first what would be booked; then this asks. The same command again books nothing
     twice.
     """
     source = _with_people(call, _group(file), people, some=some)
@@ -43,16 +44,22 @@ def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool
     if call.out.structured and (dry_run or look.result == "unchanged"):
         call.out.value({**look.obj, "result": look.result}, "")
         return exits.OK
+    course = source.target.kind.name == "Course"
     if not call.out.structured and not call.out.quiet:
-        _show(call, look)
+        (booking_courses.show if course else _show)(call, look)
     if dry_run or look.result == "unchanged":
         return exits.OK
-    booked = paths.simple(look.obj, "status.booked") or 0
-    asked = f"{human_units.count(booked, 'seat')} would be booked."
-    if look.result == "configured":
-        moved = sum(len(each.get("seats") or ()) for each in _changes(look))
-        asked = f"The group would be changed, and the times of {human_units.count(moved, 'seat')}."
-    call.confirm(asked, yes=yes)
+    if course:
+        question = booking_courses.question(look)
+    else:
+        booked = paths.simple(look.obj, "status.booked") or 0
+        question = f"{human_units.count(booked, 'seat')} would be booked."
+        if look.result == "configured":
+            moved = sum(len(each.get("seats") or ()) for each in _changes(look))
+            question = (
+                f"The group would be changed, and the times of {human_units.count(moved, 'seat')}."
+            )
+    call.confirm(question, yes=yes)
     (done,) = manifest_sending.applied(call, [source])
     if done.failure is not None:
         raise done.failure
@@ -67,12 +74,14 @@ def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool
 
 
 def _group(file: str) -> sources.Source:
-    """Return the one group that a file describes."""
+    """Return the one group or course that a file describes."""
     found = sources.load((file,), recursive=False)
     kinds = sorted({each.target.kind.name for each in found})
-    if len(found) != 1 or kinds != ["Group"]:
+    if len(found) != 1 or kinds[0] not in _BOOKED:
         what = f"{file} describes {human_units.count(len(found), 'object')} ({', '.join(kinds)})"
-        raise exits.usage(f"{what}; book takes one Group", "Other objects: labfleet apply -f FILE.")
+        raise exits.usage(
+            f"{what}; book takes one Group or Course", "Other objects: labfleet apply -f FILE."
+        )
     return found[0]
 
 

@@ -31,8 +31,8 @@ STREAM_PATIENCE = 45.0
 PAUSED_HEADER = "labfleet-paused"
 WARNING_HEADER = "labfleet-warning"
 _AGAIN = frozenset({502, 503, 504})
-_CALENDAR = "text/calendar"
-"""What is no JSON: a body of this type is returned as its bytes."""
+_NO_JSON = ("text/calendar", "application/yaml")
+"""What is no JSON: a body of such a type is returned as its bytes."""
 _KINDS = {row.plural: row for row in KINDS.values()}
 
 
@@ -257,7 +257,7 @@ class Client:
         if 300 <= status < 400:
             raise _redirected(status, headers.get("location", ""))
         body: Any = None
-        if status < 300 and headers.get("content-type", "").startswith(_CALENDAR):
+        if status < 300 and headers.get("content-type", "").startswith(_NO_JSON):
             return Reply(status, raw, attempts)
         if raw.strip():
             try:

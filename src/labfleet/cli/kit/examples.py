@@ -80,6 +80,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "book": (
         "labfleet book exam.yaml --csv roster.csv --dry-run",
         "labfleet book exam.yaml --some --yes",
+        "labfleet book course.yaml --dry-run",
     ),
     "delete": (
         "labfleet delete session/ccnp-4711",
@@ -101,6 +102,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet shorten -l exam=ccnp --to 2026-11-27T18:00:00+01:00",
     ),
     "check-in": ("labfleet check-in ccnp-4711", "labfleet check-in -l room=b12 --yes"),
+    "hand-over": (
+        "labfleet hand-over ccnp-4711 --to bo",
+        "labfleet hand-over ccnp-4711 --to bo --email bo@example.org --set POD=7",
+    ),
+    "take": ("labfleet take ccnp-4711", "labfleet take ccnp-4711 --email bo@example.org"),
     "move": (
         "labfleet move ccnp-4711 --to 2026-11-27T14:00:00+01:00",
         "labfleet move group/ccnp-monday --later 1h",
@@ -112,6 +118,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet retry ccnp-4711 --now",
         "labfleet retry -l exam=ccnp --dry-run client",
     ),
+    "kept": (
+        "labfleet kept ccnp-4711 --write ccnp-4711.yaml",
+        "labfleet kept ccnp-4711 --delete",
+    ),
+    "continue": ("labfleet continue ccnp-4711", "labfleet continue ccnp-4711 --as ccnp-evening"),
     "drain": (
         "labfleet drain w-1 --deadline 2h -m 'kernel update'",
         "labfleet drain w-1 --deadline 2026-11-27T22:00:00Z --force",

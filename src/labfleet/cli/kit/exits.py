@@ -29,8 +29,8 @@ _BY_STATUS = {
     429: UNREACHABLE, 502: UNREACHABLE, 503: UNREACHABLE, 504: UNREACHABLE,
 }  # fmt: skip
 REFUSALS = frozenset({
-    "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManyGroups", "TooManyHours",
-    "TooManySessions", "TooManyTokens", "TooManyWebhooks", "TooManyWorkers",
+    "NoCapacity", "PoolTerminating", "QuotaExceeded", "TooManyCourses", "TooManyGroups",
+    "TooManyHours", "TooManySessions", "TooManyTokens", "TooManyWebhooks", "TooManyWorkers",
 })  # fmt: skip
 """Reasons that say no by a limit or for want of room: asking again at once helps nobody."""
 _NO_ROLE_HELPS = frozenset({"InUse", "PrivateAddress", "SeatOfGroup"})

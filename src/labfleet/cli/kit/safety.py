@@ -10,7 +10,7 @@ from typing import Any
 
 from labfleet.cli.kit import deeds, exits, human_units, output, paths, targets
 from labfleet.cli.kit.call import Call
-from labfleet.resources import kinds
+from labfleet.resources import course, kinds
 from labfleet.resources.group import LABEL
 from labfleet.resources.session import TERMINAL
 
@@ -26,6 +26,13 @@ def connected_people(call: Call, target: targets.Target, obj: Any) -> list[Any]:
     if kind == "Group":
         seats, _, _ = call.api.items(
             kinds.KINDS["Session"].plural, namespace=targets.space(call, target), group=target.name
+        )
+        return [each for each in seats if paths.simple(each, "status.phase") in _CONNECTED]
+    if kind == "Course":
+        seats, _, _ = call.api.items(
+            kinds.KINDS["Session"].plural,
+            namespace=targets.space(call, target),
+            labelSelector=f"{course.LABEL}={target.name}",
         )
         return [each for each in seats if paths.simple(each, "status.phase") in _CONNECTED]
     if kind not in {"Worker", "Pool"}:

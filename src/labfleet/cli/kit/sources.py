@@ -26,7 +26,8 @@ _LITERAL = re.compile(r":\s+\|[-+1-9]{0,2}\s*(\s#.*)?$")
 """The end of a line whose value follows line by line; a quoted or folded text has other lines."""
 _ENDINGS = {".yaml", ".yml", ".json"}
 _ORDER = (
-    "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Group", "Simulation",
+    "Template", "Settings", "Cluster", "Definition", "Pool", "Worker", "Session", "Group",
+    "Course", "Simulation",
 )  # fmt: skip
 
 

@@ -8,10 +8,12 @@ from typing import Literal
 from labfleet.controllers.context import Context
 from labfleet.decisions import port_numbers
 from labfleet.decisions.lifecycle.session import start as session_start
+from labfleet.engine.aside import Aside
 from labfleet.engine.effects import OPERATION_SECONDS
+from labfleet.interfaces import store as stores
 from labfleet.interfaces.lab_host import LabHost
 from labfleet.kernel import errors
-from labfleet.resources import refs, topology, topology_words
+from labfleet.resources import kept_lab, refs, topology, topology_words
 from labfleet.resources.meta import Effect
 from labfleet.resources.session import LabStatus, Session
 
@@ -32,6 +34,8 @@ class Actions:
     """The calls that the session controller makes; all but import are safe to repeat."""
 
     context: Context
+    kept: stores.KeptStore
+    aside: Aside
 
     async def perform(self, session: Session, host: LabHost, action: str) -> ActionResult:
         """Make the call under its open effect; Invalid becomes a refusal, other errors raise."""
@@ -70,7 +74,7 @@ class Actions:
     ) -> ActionResult:
         if action == "import":
             return ActionResult(
-                lab_id=await host.import_lab(self._topology(session), title=lab.title)
+                lab_id=await host.import_lab(await self._topology(session), title=lab.title)
             )
         if lab.id is None:
             raise errors.Gone("the lab has no id yet")
@@ -97,8 +101,8 @@ class Actions:
             if missing:
                 await host.set_tags(lab_id, node.id, (*node.tags, *missing))
 
-    def _topology(self, session: Session) -> str:
-        """Return the definition's topology with this session's title, marker and ports."""
+    async def _topology(self, session: Session) -> str:
+        """Return the definition's topology with this session's title, marker, ports and kept work."""
         definition = self.context.cache.find(refs.definition_of(session))
         pin, lab = session.status.definition, session.status.lab
         if definition is None or lab is None:
@@ -107,17 +111,32 @@ class Actions:
         if pin is not None and pin.topology_digest != definition.status.topology_digest:
             message = f"definition {definition.name} is not the one that was pinned"
             raise errors.Invalid(message)
+        kept = await self._continued(session)
         return topology.personalise(
             definition.spec.topology,
             title=lab.title,
             marker=lab.marker,
             tags=port_numbers.tags(session.status.ports),
+            change=None if kept is None else lambda node: kept_lab.put_into(node, kept),
             values={
                 name: session.spec.environment[name]
                 for name in definition.spec.variables
                 if name in session.spec.environment
             },
         )
+
+    async def _continued(self, session: Session) -> dict[str, kept_lab.KeptNode] | None:
+        """Return what was configured in the lab that a session goes on with; None when with none."""
+        before = session.status.continues
+        if before is None:
+            return None
+        text = await self.kept.kept_content(before.uid)
+        if text is None:
+            message = (
+                f"what was kept of session {before.name} is gone: it was deleted, or is too old"
+            )
+            raise errors.Invalid(message, reason="KeptLabGone")
+        return await self.aside.run(len(text), lambda: kept_lab.configurations(text))
 
 
 async def next_removal(host: LabHost, lab_id: str) -> Removal | None:

@@ -98,7 +98,9 @@ class SessionObserver:
 
     def known(self, session: Session) -> SessionObservation:
         """Return what is known of a session without a look at its lab."""
+        keeping = self.context.settings.now().keeping
         return SessionObservation(
+            keep_seconds=float(keeping.timeout_seconds) if keeping.enabled else 0.0,
             definition=self.context.cache.find(refs.definition_of(session)),
             ahead=self._ahead(session) if session.status.phase is S.INSTANTIATING else 0,
             watched_since=self.context.since,

@@ -42,7 +42,7 @@ class SessionController:
         self.context = context
         self._samples = samples
         self._look = observer.SessionObserver(context)
-        self._actions = act.Actions(context)
+        self._actions = act.Actions(context, services.kept, services.aside)
         self._observer = UsageReporter(context)
         self._services = services
 

@@ -1,4 +1,4 @@
-"""The store: objects, events, ports, ledger rows, leases, tokens, replies, samples, past runs.
+"""The store: objects, events, ports, ledger, leases, tokens, replies, samples, runs, kept labs.
 
 There is one write of objects: `commit` (in `objects`). It is atomic, and each object write appends
 its event in the same transaction. No event ever appears at a revision that a reader has already
@@ -17,6 +17,12 @@ from labfleet.interfaces.store.history import (
     HistorySize,
     HistoryStore,
     Teach,
+)
+from labfleet.interfaces.store.kept import (
+    KeptBounds,
+    KeptLab,
+    KeptStore,
+    NewKeptLab,
 )
 from labfleet.interfaces.store.leases import (
     Fence,
@@ -103,9 +109,13 @@ __all__ = [
     "FreePorts",
     "HistorySize",
     "HistoryStore",
+    "KeptBounds",
+    "KeptLab",
+    "KeptStore",
     "Lease",
     "LeaseStore",
     "LedgerUntouched",
+    "NewKeptLab",
     "ObjectReader",
     "ObjectStore",
     "OpenedStore",
@@ -146,6 +156,7 @@ class Store(
     SeriesStore,
     SampleStore,
     HistoryStore,
+    KeptStore,
     UpkeepStore,
     OpenedStore,
     Protocol,

@@ -118,6 +118,7 @@ class Replica:
             replies=around.store,
             series=around.store,
             history=around.store,
+            kept=around.store,
             clock_check=self._clock_check(),
         )
         feed = Feed(around.store, self.cache, around.clock, relist=RELIST_SECONDS)

@@ -11,8 +11,9 @@ from datetime import timedelta
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.rehearsal.rules.invariants import Invariants
 from labfleet.rehearsal.time.virtual_host import EPOCH
-from labfleet.resources import topology
+from labfleet.resources import conditions, topology
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.resources.worker import Worker, WorkerPhase
 
 SETTLE_HOURS = 8.0
@@ -64,7 +65,8 @@ def _sessions(seen: Invariants, now: float) -> list[str]:
 
 def _resting(session: Session, over: bool) -> bool:  # noqa: FBT001
     if session.status.phase in TERMINAL:
-        return session.status.reservation is None
+        kept = conditions.find(session.status.conditions, SessionCondition.WORK_KEPT)
+        return session.status.reservation is None and (kept is None or kept.status != "Unknown")
     return session.status.phase is SessionPhase.RUNNING and not over
 
 

@@ -23,6 +23,7 @@ LEASES: dict[str, frozenset[str]] = {
     "garbage": frozenset({WORKERS}),
     "discovery": frozenset({WORKERS}),
     "session-controller": frozenset({LABS}),
+    "lab-keeper": frozenset({LABS}),
     access.SYSTEM.name: frozenset(ROLES),
 }
 """Actor -> the leases under which it may write; an actor not listed is a person and has none.

@@ -28,7 +28,8 @@ from labfleet.rehearsal.worlds.database import SharedDatabase
 from labfleet.resources import kinds
 from labfleet.resources.history import KeptRun, RunKind
 from labfleet.resources.meta import Resource
-from labfleet.resources.session import TERMINAL, Session, SessionOutlook
+from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.waiting import SessionOutlook
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, session_outlook
 from labfleet.stores import rules
@@ -132,6 +133,7 @@ class StartRanges:
             replies=nothing,
             series=nothing,
             history=self._history,
+            kept=nothing,
         )
         self._keeper = session_outlook.kept(self._services)
         cache.on_change(Session, self.changed)

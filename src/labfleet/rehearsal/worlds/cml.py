@@ -16,12 +16,13 @@ import msgspec
 from cml_simulator.core import (
     addresses,
     builder,
+    configurations,
+    export,
     host_views,
     licensing,
     lifecycle,
     topology,
     usage,
-    views,
 )  # fmt: skip
 from cml_simulator.core import fleet as servers
 from cml_simulator.core.errors import CmlError
@@ -46,7 +47,6 @@ from labfleet.adapters.cml import licensing as licences
 from labfleet.adapters.http.transport import Reply
 from labfleet.interfaces.lab_host import (
     HostAddress,
-    InterfaceState,
     Lab,
     LabHost,
     LabObservation,
@@ -58,6 +58,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal.faults import FaultInjector
 from labfleet.rehearsal.time.loop import Loop
 from labfleet.rehearsal.time.virtual_host import EPOCH, SECRET, SeededRng
+from labfleet.rehearsal.worlds.cml_answers import interfaces_seen, lab_seen, node_seen
 from labfleet.rehearsal.worlds.wire import CallProfile, Repeat, Wire
 from labfleet.resources.idle import Activity
 from labfleet.resources.image import Catalogue
@@ -327,7 +328,7 @@ class DirectHost:
 
     async def labs(self) -> tuple[Lab, ...]:
         return await self._ask(
-            "labs", lambda server, _: tuple(_lab(each) for each in server.labs.values())
+            "labs", lambda server, _: tuple(lab_seen(each) for each in server.labs.values())
         )
 
     async def import_lab(self, topology: str, *, title: str) -> str:
@@ -337,20 +338,20 @@ class DirectHost:
         )
 
     async def lab(self, lab_id: str) -> Lab:
-        return await self._ask("lab", lambda server, _: _lab(_of(server, lab_id)))
+        return await self._ask("lab", lambda server, _: lab_seen(_of(server, lab_id)))
 
     async def nodes(self, lab_id: str) -> tuple[NodeState, ...]:
         return await self._ask(
             "nodes",
             lambda server, now: tuple(
-                _node(each, now) for each in _of(server, lab_id).nodes.values()
+                node_seen(each, now) for each in _of(server, lab_id).nodes.values()
             ),
         )
 
     async def all_nodes(self) -> tuple[NodeState, ...]:
         return await self._ask(
             "all nodes",
-            lambda server, now: tuple(_node(each, now) for each in server.nodes.values()),
+            lambda server, now: tuple(node_seen(each, now) for each in server.nodes.values()),
         )
 
     async def converged(self, lab_id: str) -> bool:
@@ -388,10 +389,7 @@ class DirectHost:
     async def set_tags(self, lab_id: str, node_id: str, tags: Sequence[str]) -> None:
         def verb(server: Server, now: float) -> None:
             del now
-            node = _of(server, lab_id).nodes.get(node_id)
-            if node is None:
-                raise CmlError(404, f"Node not found: {node_id}")
-            node.tags = list(tags)
+            _node_of(server, lab_id, node_id).tags = list(tags)
             server.revision += 1
 
         await self._ask("tags", verb, repeat="safe")
@@ -423,14 +421,27 @@ class DirectHost:
 
         return await self._ask("lab_use", verb)
 
+    async def extract(self, lab_id: str, node_id: str) -> None:
+        def verb(server: Server, now: float) -> None:
+            configurations.extract(server, _node_of(server, lab_id, node_id), now)
+
+        await self._ask("extract", verb, repeat="safe")
+
+    async def download(self, lab_id: str) -> bytes:
+        def verb(server: Server, now: float) -> bytes:
+            del now
+            return export.download(_of(server, lab_id)).encode()
+
+        return await self._ask("download", verb)
+
     async def observe(self, lab_id: str) -> LabObservation:
         def verb(server: Server, now: float) -> LabObservation:
             lab = _of(server, lab_id)
             learned = parsing.addresses(addresses.layer3(server, lab, now))
             nodes = list(lab.nodes.values())
             return LabObservation(
-                nodes=tuple(_node(each, now) for each in nodes),
-                interfaces=tuple(_interfaces(nodes, learned)),
+                nodes=tuple(node_seen(each, now) for each in nodes),
+                interfaces=tuple(interfaces_seen(nodes, learned)),
                 simulation_stats=parsing.simulation_stats(usage.simulation_stats(server, lab, now)),
                 gaps=(),
             )
@@ -457,39 +468,11 @@ def _of(server: Server, lab_id: str) -> CmlLab:
     return lab
 
 
-def _lab(lab: CmlLab) -> Lab:
-    return Lab(lab.id, lab.title, lab.notes, str(lab.state()), owner=lab.owner)
-
-
-def _node(node: Node, now: float) -> NodeState:
-    deployed, kind = node.disk, node.kind
-    return NodeState(
-        id=node.id,
-        lab_id=node.lab_id,
-        label=node.label,
-        definition=node.definition,
-        state=str(node.state(now)),
-        cpus=kind.cpus if deployed and node.cpus is None else node.cpus,
-        cpu_limit=node.want_limit if deployed else node.cpu_limit,
-        ram_mib=kind.ram if deployed and node.ram is None else node.ram,
-        tags=tuple(node.tags),
-    )
-
-
-def _interfaces(nodes: list[Node], learned: dict[str, Any]) -> list[InterfaceState]:
-    return [
-        InterfaceState(
-            id=each.id,
-            node_id=node.id,
-            label=each.label,
-            slot=each.slot,
-            state=str(views.interface_state(node, each)),
-            mac_address=each.learned_mac or each.mac,
-            ip4=learned.get(each.id, (None, ()))[1],
-        )
-        for node in nodes
-        for each in node.interfaces
-    ]
+def _node_of(server: Server, lab_id: str, node_id: str) -> Node:
+    node = _of(server, lab_id).nodes.get(node_id)
+    if node is None:
+        raise CmlError(404, f"Node not found: {node_id}")
+    return node
 
 
 def _import(server: Server, text: bytes, title: str, now: float) -> str:

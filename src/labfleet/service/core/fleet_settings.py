@@ -13,6 +13,7 @@ from labfleet.engine.cache import Cache
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import parse_instant, utc_text
 from labfleet.resources import fleet_settings, setting_units
+from labfleet.resources.automation import Automation
 from labfleet.resources.fleet_settings import FleetSettings, Layer, Settings, effective
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Record, Ref
 from labfleet.resources.pool import PAUSED_MARK, Pool
@@ -144,7 +145,7 @@ class SettingsReader:
         )
 
 
-def _everything(automation: fleet_settings.Automation) -> Pause:
+def _everything(automation: Automation) -> Pause:
     said = "automatic actions are paused"
     if automation.since is not None:
         said += f" since {utc_text(automation.since)}"

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import Achieved
-from labfleet.resources.session import SessionOutlook
+from labfleet.resources.waiting import SessionOutlook
 
 TOLD = 5000
 """Ranges that are kept until their session starts; the first one makes room."""
@@ -63,12 +63,14 @@ class KnownStarts:
     ) -> bool:
         """Take in what was worked out of a namespace, by uid with the session's revision.
 
-        `stated` is the coverage by which it was, whatever has been achieved. Return whether it says something else than before of one of them.
+        `stated` is the coverage by which it was, whatever has been achieved. Return whether it says
+        something else than before of one of them, or nothing more.
         """
-        for uid in self._found.get(namespace, {}).keys() - found.keys():
-            self._sent.pop(uid, None)
         before, self._found[namespace] = self._found.get(namespace, {}), {}
-        changed = False
+        left = before.keys() - found.keys()
+        for uid in left:
+            self._sent.pop(uid, None)
+        changed = bool(left)
         for uid, (revision, outlook) in found.items():
             self._found[namespace][uid] = outlook
             said = (revision, outlook.position, outlook.waiting, outlook.earliest, outlook.latest)

@@ -101,6 +101,7 @@ class ServiceContext:
     replies: stores.ReplyStore
     series: stores.SeriesStore
     history: stores.HistoryStore
+    kept: stores.KeptStore
     locks: KeyedLocks = field(default_factory=KeyedLocks)
     samples: Samples = field(default_factory=SampleRing)
     environment: Layer = field(default_factory=dict)

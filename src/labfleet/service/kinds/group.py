@@ -33,6 +33,7 @@ from labfleet.service.kinds import (
     indices,
     session_claims,
     session_demand,
+    session_handing,
     session_holdup,
     session_rules,
     session_shares,
@@ -59,8 +60,13 @@ class GroupEvent(EventType):
     DELETED = "group.deleted", "its seats were cancelled and its record is gone"
 
 
-async def create_group(services: ServiceContext, caller: Caller, new: Group) -> Admitted:
-    """Book the seats of a new group with their claims, all or as many as fit, in one commit."""
+async def create_group(
+    services: ServiceContext, caller: Caller, new: Group, *, near: bool = True
+) -> Admitted:
+    """Book the seats of a new group with their claims, all or as many as fit, in one commit.
+
+    With `near` a refusal names the nearest slots that fit, which takes a while to find.
+    """
     spec, who = new.spec, caller.principal
     owner = spec.owner or who.name
     if who.role is Role.USER and owner != who.name:
@@ -81,7 +87,7 @@ async def create_group(services: ServiceContext, caller: Caller, new: Group) -> 
     if who.role is Role.USER:
         session_shares.short_enough(services, made)
     some = spec.when_full == "some"
-    done = await group_claims.book(services, caller, made, definition, some=some)
+    done = await group_claims.book(services, caller, made, definition, some=some, near=near)
     there = {each.status.seat.seat: each.name for each in done.sessions if each.status.seat}
     message = f"{len(done.sessions)} of {count(len(seats), 'seat')} are booked"
     status = GroupStatus(
@@ -121,7 +127,7 @@ async def update_group(
     services = dataclasses.replace(services, objects=SharedReads(services.objects))
     beside = await session_claims.together(services)
     found = group_seats.of(services, old)
-    seated = _seated(old, new, found, services.clock.now())
+    seated = _seated(old, new, found, by=caller.principal.name, at=services.clock.now())
     rows: list[Admitted] = [Admitted(each) for each in seated.values()]
     if asked is not None:
         # The end in the manifest counts when it changes: verbs may have moved the seats since.
@@ -162,7 +168,9 @@ async def delete_group(services: ServiceContext, caller: Caller, old: Group) -> 
     return Admitted(old, (group_times.no_new_attempt(old, revision),), others=others)
 
 
-def _seated(old: Group, new: Group, found: list[Session], now: datetime) -> dict[Key, Session]:
+def _seated(
+    old: Group, new: Group, found: list[Session], *, by: str, at: datetime
+) -> dict[Key, Session]:
     """Return the sessions whose seats are given to somebody else; Invalid for other seats."""
     before = {each.name: each for each in group_seats.checked(old.spec)}
     after = {each.name: each for each in group_seats.checked(new.spec)}
@@ -178,7 +186,8 @@ def _seated(old: Group, new: Group, found: list[Session], now: datetime) -> dict
         if seat is None or seat.seat not in given or not group_seats.is_open(session):
             continue
         if session.spec.owner != given[seat.seat]:
-            changed[session.key] = session_times.handed_over(session, given[seat.seat], now)
+            to = given[seat.seat]
+            changed[session.key] = session_handing.given(session, to, by=by, at=at)
     return changed
 
 

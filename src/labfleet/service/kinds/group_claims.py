@@ -72,6 +72,7 @@ async def book(
     definition: Definition,
     *,
     some: bool = False,
+    near: bool = True,
     moving: bool = False,
 ) -> Booked:
     """Return the seats with their claims; Refused (NoCapacity) when they do not fit.
@@ -101,7 +102,7 @@ async def book(
     short = packed.fit < len(seats)
     bounded = bounded and not session_claims.served_by_others(services, space, request)
     if short and bounded and look.pools:
-        message = await _short(look, packed, now, some=some)
+        message = await _short(look, packed, now, some=some, near=near)
         pairs = zip(seats, packed.claims, strict=True)
         booked = [pair for pair in pairs if pair[1] is not None]
     else:
@@ -120,22 +121,23 @@ async def book(
     )
 
 
-async def _short(look: _Look, packed: Packed, now: datetime, *, some: bool) -> str:
+async def _short(look: _Look, packed: Packed, now: datetime, *, some: bool, near: bool) -> str:
     """Return what is missing, for a group that is booked in part; else raise it as Refused."""
     start, end = _span(look.seats)
     lacks = "; ".join(refusals.lacking(pool.extent, lack) for pool, lack in packed.lacks)
     seats = count(len(look.seats), "seat")
     head = f"{packed.fit} of {seats} fit from {utc_text(start)} to {utc_text(end)}: {lacks}"
     part = some and packed.fit > 0
-    told, fits = await _nearest(look, packed, now, part=part)
+    told, fits = await _nearest(look, packed, now, part=part) if near else ("", ())
     if part:
-        return f"{head}; {told}"
+        return "; ".join(filter(None, (head, told)))
     if access.may(look.caller.principal, "update", "Pool"):
         grow = session_claims.limits(pool for pool, _ in look.pools)
         told += f"; a greater {grow} would hold them"
     if packed.fit and not some and not look.moving:
         told += f"; whenFull: some books the {packed.fit} that fit"
-    raise Refused(f"{head}; {told}", reason="NoCapacity", problems=fits)
+    said = "; ".join(filter(None, (head, told.removeprefix("; "))))
+    raise Refused(said, reason="NoCapacity", problems=fits)
 
 
 async def _nearest(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+
+import msgspec
 
 from labfleet.kernel import errors, ids
 from labfleet.resources.definition import Definition
@@ -17,6 +19,7 @@ from labfleet.resources.group import (
     SeatCounts,
     lasting,
     seats_of,
+    spare_names,
 )
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Metadata
@@ -64,8 +67,10 @@ def _wrong(spec: GroupSpec, seats: list[Seat]) -> Iterator[tuple[str, str]]:
         yield "spec.slot.start", "a group is booked for a time; say when it starts"
     if not seats:
         yield "spec.size", "say how many seats there are, or name them in seats"
-    if spec.size is not None and spec.size < len(spec.seats):
-        yield "spec.size", f"is less than the {len(spec.seats)} seats that are named"
+    spares = spare_names(spec)
+    given = sum(each.name not in spares for each in spec.seats)
+    if spec.size is not None and spec.size < given:
+        yield "spec.size", f"is less than the {given} seats that are named"
     if len(seats) > SEATS_LIMIT:
         yield "spec.size", f"at most {SEATS_LIMIT} seats at once, not {len(seats)}: book two groups"
     names, people = dict[str, int](), dict[str, int]()
@@ -125,6 +130,23 @@ def sessions(
     if problems:
         raise intake.invalid(*problems, reason="TooLong")
     return made
+
+
+def with_people(spec: GroupSpec, people: Mapping[str, Seat]) -> GroupSpec:
+    """Return a group's spec with other people on some of its seats, chosen by the seats' names."""
+    names = [each.name for each in seats_of(spec)]
+    known = [
+        msgspec.structs.replace(seat, person=people[name].person, email=people[name].email)
+        if name in people
+        else seat
+        for name, seat in zip(names, spec.seats, strict=False)
+    ]
+    further = [
+        Seat(name=name, person=people[name].person, email=people[name].email)
+        for name in names[len(spec.seats) :]
+        if name in people
+    ]
+    return msgspec.structs.replace(spec, seats=(*known, *further))
 
 
 def _metadata(services: ServiceContext, group: Group, name: str, now: datetime) -> Metadata:

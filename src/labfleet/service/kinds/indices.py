@@ -19,6 +19,7 @@ from labfleet.decisions.ledger import OVERDUE
 from labfleet.engine.index import Index
 from labfleet.kernel.clock import in_utc
 from labfleet.resources import alerts, conditions, refs
+from labfleet.resources.course import Course
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS, Kind
@@ -337,6 +338,12 @@ def _group_ended(group: Group) -> Iterable[date]:
     return () if end is None else (in_utc(end).date(),)
 
 
+def _course_ended(course: Course) -> Iterable[date]:
+    return [in_utc(each.end).date() for each in course.status.dates[-1:]]
+
+
+COURSES_ENDED = Index(Course, "ended", _course_ended)
+"""By the day (UTC) on which their last date ends."""
 GROUPS_ENDED = Index(Group, "ended", _group_ended)
 """By the day (UTC) on which their slot ends."""
 POOLS_GROWING = Index(Pool, "growing", _growing)

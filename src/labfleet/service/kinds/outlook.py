@@ -166,6 +166,18 @@ async def of(services: ServiceContext, run: Simulation) -> Outlook | None:
     return _outlook(place, ranges.get(run.metadata.uid))
 
 
+async def of_all(services: ServiceContext, cluster: Cluster) -> list[tuple[Simulation, Outlook]]:
+    """Return every request that waits for a cluster, each with its outlook as `of` tells it."""
+    followed = _followed(services, cluster)
+    ranges = {} if denies(cluster) else await followed.ranges()
+    found = []
+    for run in services.cache.by(indices.SIMULATIONS_QUEUED, cluster.key.path):
+        place = followed.position(run.metadata.uid)
+        if place is not None:
+            found.append((run, _outlook(place, ranges.get(run.metadata.uid))))
+    return found
+
+
 async def again(services: ServiceContext, run: Simulation) -> str:
     """Return in words when a denied run would start if it were asked for now; "" when unknown."""
     decision, cluster = run.status.decision, services.cache.find(refs.cluster_of(run))

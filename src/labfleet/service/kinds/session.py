@@ -20,10 +20,22 @@ from labfleet.service.kinds import (
 )
 
 _PEOPLE = frozenset(
-    {"create", "delete", "cancel", "extend", "shorten", "move", "check-in", "retry", "observe"}
+    {
+        "create",
+        "delete",
+        "cancel",
+        "extend",
+        "shorten",
+        "move",
+        "check-in",
+        "hand-over",
+        "retry",
+        "observe",
+    }
 )
 _ASKED = frozenset(
     {
+        "continueFrom",
         "definition",
         "durationMinutes",
         "environment",
@@ -57,7 +69,7 @@ RULES = KindRules(
     update=session_rules.update_session,
     delete=session_rules.delete_session,
     grants={
-        Role.USER: _PEOPLE | {"read"},
+        Role.USER: _PEOPLE | {"read", "download"},
         Role.CONTROLLER: frozenset({"record"}),
         Role.SYSTEM: _PEOPLE | {"record"},
     },

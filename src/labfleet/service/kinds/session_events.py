@@ -8,8 +8,10 @@ import msgspec
 
 from labfleet.decisions import notices, port_drift
 from labfleet.decisions.lifecycle.session import closing
+from labfleet.resources import conditions
 from labfleet.resources.notice import Notice
-from labfleet.resources.session import TERMINAL, Session
+from labfleet.resources.session import TERMINAL, Session, SessionStatus
+from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.kind_table import Change, EventType
 
 
@@ -26,12 +28,19 @@ class SessionEvent(EventType):
     )
     ENDS_SOON = "session.ends_soon", "its end is near (minutes_left, timeslot_end)"
     CHECKED_IN = "session.checked_in", "somebody said that its person has come (by)"
+    OFFERED = "session.offered", "its person offers it to somebody (to, by)"
+    HANDED_OVER = "session.handed_over", "it is another person's now (by)"
     RESOURCES_OBSERVED = "session.resources_observed", "an observation of it was recorded"
     PORT_DRIFT_DETECTED = (
         "session.port_drift_detected",
         "its ports differ from what it was given (added, removed, changed)",
     )
     OBSERVE_REQUESTED = "session.observe_requested", "somebody asked for an observation (by)"
+    WORK_KEPT = "session.work_kept", "what was configured in its lab is kept (until, missing)"
+    WORK_NOT_KEPT = (
+        "session.work_not_kept",
+        "what was configured in its lab was to be kept, and was not (reason)",
+    )
     PORTS_RELEASED = "session.ports.released", "its ports are free again"
     TERMINATED = "session.terminated", "it reached one of its ends"
     RETRIED = (
@@ -91,6 +100,7 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
         yield Change(SessionEvent.RETRIED, told)
     if now.observation_count > was.observation_count:
         yield Change(SessionEvent.RESOURCES_OBSERVED, {"observed_at": now.observed_at})
+    yield from _kept(was, now)
     if now.port_drift_detected and now.port_changes != was.port_changes:
         details = {"changes": msgspec.to_builtins(now.port_changes)}
         yield Change(SessionEvent.PORT_DRIFT_DETECTED, details | port_drift.parts(now.port_changes))
@@ -99,3 +109,26 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
     asked = new.spec.observe_requested
     if asked is not None and asked != old.spec.observe_requested:
         yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
+    yield from _handed(old, new)
+
+
+def _handed(old: Session, new: Session) -> Iterator[Change]:
+    """Yield that it is offered to somebody, or is another person's now."""
+    was, now = old.status, new.status
+    if now.offer is not None and now.offer != was.offer:
+        yield Change(SessionEvent.OFFERED, {"to": now.offer.to, "by": now.offer.by})
+    if now.handed_over is not None and now.handed_over != was.handed_over:
+        yield Change(SessionEvent.HANDED_OVER, {"by": now.handed_over.by})
+
+
+def _kept(was: SessionStatus, now: SessionStatus) -> Iterator[Change]:
+    """Yield what became of what was configured in the lab, once that is known."""
+    name = SessionCondition.WORK_KEPT
+    before, fact = (conditions.find(each.conditions, name) for each in (was, now))
+    if fact is None or (before is not None and before.status == fact.status):
+        return
+    if fact.status == "True" and now.kept is not None:
+        about = {"until": now.kept.until, "missing": list(now.kept.missing)}
+        yield Change(SessionEvent.WORK_KEPT, about)
+    elif fact.status == "False":
+        yield Change(SessionEvent.WORK_NOT_KEPT, {"reason": fact.reason})

@@ -20,8 +20,9 @@ from labfleet.engine.cache import Cache
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_minute, utc_text
 from labfleet.resources.meta import Resource
-from labfleet.resources.session import TERMINAL, Session, SessionOutlook, SessionPhase
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.session_conditions import PhaseReason
+from labfleet.resources.waiting import SessionOutlook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.known_starts import KnownStarts
 from labfleet.service.core.service_context import ServiceContext

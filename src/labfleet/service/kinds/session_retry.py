@@ -29,7 +29,7 @@ from labfleet.resources.session_conditions import PhaseReason
 from labfleet.service.core import ledger_rows
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import session_booker, session_rules, session_shares
+from labfleet.service.kinds import session_booker, session_kept, session_rules, session_shares
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 OURS = "labfleet.dev/"
@@ -86,9 +86,11 @@ async def next_attempt(
     status = SessionStatus(retry_count=before.retry_count + 1, retry_of=link(old), seat=before.seat)
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     owner = old.spec.owner if held.person is None else held.person
-    email = old.spec.student_email if owner == old.spec.owner else None
-    new = with_spec(new, owner=owner, student_email=email, slot=wanted, cancel=None,
-                    observe_requested=None, observe_requested_by="")  # fmt: skip
+    if owner != old.spec.owner:
+        new = with_spec(new, student_email=None, environment={})
+    new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None,
+                    observe_requested_by="")  # fmt: skip
+    new = await session_kept.continued(services, caller, new, definition)
     made = await session_rules.fixed(services, caller, new, definition)
     return Admitted(
         made.obj, (*made.preconditions, *held.preconditions), (*made.writes, *held.writes)

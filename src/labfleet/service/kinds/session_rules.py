@@ -24,7 +24,13 @@ from labfleet.resources.strategy import OFFERED, not_offered
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.access import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, session_claims, session_demand, session_times
+from labfleet.service.kinds import (
+    indices,
+    session_claims,
+    session_demand,
+    session_kept,
+    session_times,
+)
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
@@ -61,9 +67,9 @@ async def create_session(services: ServiceContext, caller: Caller, new: Session)
     own_track(caller, spec.track, definition)
     if who.role is Role.USER:
         few_enough(services, owner, space)
-    return await fixed(
-        services, caller, with_spec(new, owner=owner, definition=definition.name), definition
-    )
+    new = with_spec(new, owner=owner, definition=definition.name)
+    new = await session_kept.continued(services, caller, new, definition)
+    return await fixed(services, caller, new, definition)
 
 
 def own_track(caller: Caller, track: str | None, definition: Definition) -> None:
@@ -121,17 +127,26 @@ async def usable(services: ServiceContext, name: str, namespace: str) -> Definit
     return found
 
 
-def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
-    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
-    values = session.spec.environment
-    for name, value in values.items():
+def demand_printable(session: Session) -> None:
+    """Raise Invalid for values that are more than one line of text."""
+    for name, value in session.spec.environment.items():
         if not value.isprintable():
             raise intake.invalid((f"spec.environment.{name}", "must be one line of printable text"))
-    missing = [each for each in definition.spec.variables if each not in values]
+
+
+def demand_values(session: Session, definition: Definition) -> None:
+    """Raise Invalid (VariableMissing) for a session that lacks values which its definition needs."""
+    missing = [each for each in definition.spec.variables if each not in session.spec.environment]
     if missing:
         named = ", ".join(missing[:5])
         what = f"definition {definition.name!r} needs {named}; give each a value"
         raise intake.invalid(("spec.environment", what), reason="VariableMissing")
+
+
+def _suits(session: Session, definition: Definition, needs: Amounts) -> None:
+    """Raise Invalid for values that a definition misses, or for limits below what it counts with."""
+    demand_printable(session)
+    demand_values(session, definition)
     limits = session.spec.limits or Amounts()
     bounds = [name for name in DIMENSIONS if getattr(limits, name)]
     short = ledger.shortages(needs, limits, Amounts(), dimensions=bounds)

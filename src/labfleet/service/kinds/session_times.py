@@ -173,12 +173,6 @@ def checked_in(caller: Caller, old: Session, now: datetime) -> Admitted:
     return Admitted(with_status(old, checked_in_at=now, checked_in_by=caller.principal.name))
 
 
-def handed_over(old: Session, person: str, now: datetime) -> Session:
-    """Return a session that is somebody else's now, without the earlier person's address and arrival."""
-    changed = with_spec(old, owner=person, student_email=None)
-    return with_status(changed, checked_in_at=None, checked_in_by="", handed_over_at=now)
-
-
 async def moved(
     services: ServiceContext, caller: Caller, old: Session, start: datetime
 ) -> Admitted:

@@ -20,8 +20,9 @@ from labfleet.resources.decision import Decision
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Ref
 from labfleet.resources.pool import Pool
-from labfleet.resources.session import Session, SessionOutlook, SessionPhase
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.session_conditions import Holdup, WaitReason
+from labfleet.resources.waiting import SessionOutlook
 from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Expected, Explanation, Remedy
 from labfleet.service.core.service_context import ServiceContext

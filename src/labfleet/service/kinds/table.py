@@ -5,6 +5,7 @@ from __future__ import annotations
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.kinds import (
     cluster,
+    course,
     definition,
     group,
     image,
@@ -27,6 +28,7 @@ TABLE.update(
             worker,
             session,
             group,
+            course,
             pool,
             definition,
             template,

@@ -430,12 +430,8 @@ async def changed(
         admitted = await change(old)
         if admitted.obj == old:
             return old
-        metadata = admitted.obj.metadata
-        if admitted.obj.spec != old.spec:
-            metadata = msgspec.structs.replace(metadata, generation=old.metadata.generation + 1)
-        new = msgspec.structs.replace(admitted.obj, metadata=metadata)
         _, stored = await services.objects.save(
-            new,
+            counted(old, admitted.obj),
             *admitted.others,
             cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
@@ -444,6 +440,13 @@ async def changed(
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
+
+
+def counted(old: Resource, new: Resource) -> Resource:
+    """Return a changed object with the generation of its spec."""
+    generation = old.metadata.generation + (new.spec != old.spec)
+    metadata = msgspec.structs.replace(new.metadata, generation=generation)
+    return msgspec.structs.replace(new, metadata=metadata)
 
 
 def _empty(services: ServiceContext, worker: Worker) -> None:

@@ -404,3 +404,42 @@ DELETE FROM history WHERE place IN (
     ) AS f WHERE f.kept_at < %s
 )
 RETURNING 1;
+
+-- Kept labs.
+
+-- name: kept_lab
+SELECT uid, owner, digest, stored, kept_at, until FROM kept_labs WHERE uid = %s;
+
+-- name: kept_labs
+SELECT uid, owner, digest, stored, kept_at, until FROM kept_labs
+WHERE uid > %s ORDER BY uid LIMIT %s;
+
+-- name: kept_content
+SELECT c.content FROM kept_labs AS l JOIN kept_contents AS c ON c.digest = l.digest WHERE l.uid = %s;
+
+-- name: kept_sizes
+-- What an owner's kept labs take, what all take, and whether there is such a content already.
+SELECT (SELECT coalesce(sum(stored), 0) FROM kept_labs WHERE owner = %s),
+       (SELECT coalesce(sum(stored), 0) FROM kept_contents),
+       (SELECT count(*) FROM kept_contents WHERE digest = %s);
+
+-- name: save_kept_lab
+INSERT INTO kept_labs (uid, owner, digest, stored, kept_at, until) VALUES (%s, %s, %s, %s, %s, %s);
+
+-- name: save_kept_content
+INSERT INTO kept_contents (digest, stored, content) VALUES (%s, %s, %s)
+ON CONFLICT (digest) DO NOTHING;
+
+-- name: drop_kept_lab
+DELETE FROM kept_labs WHERE uid = %s RETURNING digest;
+
+-- name: drop_old_kept_labs
+DELETE FROM kept_labs WHERE uid IN (
+    SELECT uid FROM kept_labs WHERE until < %s ORDER BY until LIMIT %s
+)
+RETURNING digest;
+
+-- name: drop_kept_content
+-- Only when no lab has it any more.
+DELETE FROM kept_contents
+WHERE digest = %s AND NOT EXISTS (SELECT 1 FROM kept_labs WHERE digest = kept_contents.digest);

@@ -395,3 +395,42 @@ DELETE FROM history WHERE place IN (
     ) AS f WHERE f.kept_at < ?
 )
 RETURNING 1;
+
+-- Kept labs.
+
+-- name: kept_lab
+SELECT uid, owner, digest, stored, kept_at, until FROM kept_labs WHERE uid = ?;
+
+-- name: kept_labs
+SELECT uid, owner, digest, stored, kept_at, until FROM kept_labs
+WHERE uid > ? ORDER BY uid LIMIT ?;
+
+-- name: kept_content
+SELECT c.content FROM kept_labs AS l JOIN kept_contents AS c ON c.digest = l.digest WHERE l.uid = ?;
+
+-- name: kept_sizes
+-- What an owner's kept labs take, what all take, and whether there is such a content already.
+SELECT (SELECT coalesce(sum(stored), 0) FROM kept_labs WHERE owner = ?),
+       (SELECT coalesce(sum(stored), 0) FROM kept_contents),
+       (SELECT count(*) FROM kept_contents WHERE digest = ?);
+
+-- name: save_kept_lab
+INSERT INTO kept_labs (uid, owner, digest, stored, kept_at, until) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: save_kept_content
+INSERT INTO kept_contents (digest, stored, content) VALUES (?, ?, ?)
+ON CONFLICT (digest) DO NOTHING;
+
+-- name: drop_kept_lab
+DELETE FROM kept_labs WHERE uid = ? RETURNING digest;
+
+-- name: drop_old_kept_labs
+DELETE FROM kept_labs WHERE uid IN (
+    SELECT uid FROM kept_labs WHERE until < ? ORDER BY until LIMIT ?
+)
+RETURNING digest;
+
+-- name: drop_kept_content
+-- Only when no lab has it any more.
+DELETE FROM kept_contents
+WHERE digest = ? AND NOT EXISTS (SELECT 1 FROM kept_labs WHERE digest = kept_contents.digest);

@@ -14,6 +14,15 @@ import { WORDS, sectionOf, stateOf } from "./words.js";
  * @typedef {{live: number, held: Record<string, number>}} Use
  */
 /**
+ * One measured number; null when it is unknown, with the reason.
+ * @typedef {object} Measured
+ * @property {number | null} value
+ * @property {string} unit
+ * @property {string | null} source
+ * @property {string | null} at
+ * @property {string} reason
+ */
+/**
  * What a cell shows: equal text needs no new node. Without `make` the text is all there is.
  * @typedef {{text: string, make?: () => HTMLElement}} Cell
  */
@@ -66,8 +75,9 @@ function loadNode(name, held, capacity) {
  */
 function absentNode(column) {
   if (!column.absent.startsWith("unknown")) return element("span", "absent", column.absent);
-  const why = column.absent.split(": ")[1];
-  if (!why) return element("span", "unknown", "unknown");
+  const at = column.absent.indexOf(": ");
+  if (at < 0) return element("span", "unknown", "unknown");
+  const why = column.absent.slice(at + 2);
   const made = element("span", "unknown", "unknown", " ", element("small", "", why));
   made.title = column.absent;
   return made;
@@ -94,6 +104,38 @@ function loadCell(row, column, use) {
   if (capacity === undefined) return { text: "unknown", make: () => absentNode(column) };
   const held = use?.held[column.path] ?? 0;
   return { text: `${held} ${capacity}`, make: () => loadNode(column.path, held, capacity) };
+}
+
+/**
+ * Put what was measured beside what is held, in one cell, where the column says so.
+ * @param {Cell} held
+ * @param {Column} column
+ * @param {Measured | null | undefined} found null before it is known
+ * @returns {Cell | null}
+ */
+function withMeasured(held, column, found) {
+  if (!column.measured) return held;
+  if (found === null) return null;
+  const made = () => element("div", "", held.make?.() ?? held.text, measuredNode(found));
+  return { text: `${held.text} ${found?.value} ${found?.at} ${found?.reason}`, make: made };
+}
+
+/**
+ * Make what was measured, with its age, or unknown with its reason.
+ * @param {Measured | undefined} found
+ * @returns {HTMLElement}
+ */
+function measuredNode(found) {
+  if (!found || found.value === null || found.at === null) {
+    const unknown = element("small", "used unknown", "use unknown");
+    unknown.title = `unknown: ${found ? found.reason : "not measured"}`;
+    return unknown;
+  }
+  const sign = found.unit === "percent" ? "%" : found.unit;
+  const text = `${number(found.value)} ${sign} used `;
+  const made = element("small", "used", text, timeNode(found.at));
+  made.title = found.source ?? "";
+  return made;
 }
 
 /**
@@ -126,16 +168,17 @@ function valueCell(row, show, value) {
  * @param {Column} column
  * @param {Value | null} value of the row in that column
  * @param {Use | undefined} use what others hold of the row's object
- * @returns {Cell}
+ * @param {Measured | null | undefined} measured of it in that column; null before it is known
+ * @returns {Cell | null} null when the cell stays as it is
  */
-export function cellOf(row, column, value, use) {
+export function cellOf(row, column, value, use, measured) {
   const [show = "", plural = ""] = column.show.split(":");
   if (show === "name") {
     const href = address(sectionOf(row.kind).plural, row.name, row.namespace);
     return { text: row.name, make: () => link(href, row.name) };
   }
   if (show === "live") return { text: String(use?.live ?? 0) };
-  if (show === "load") return loadCell(row, column, use);
+  if (show === "load") return withMeasured(loadCell(row, column, use), column, measured);
   if (value === null) return { text: "", make: () => absentNode(column) };
   if (show === "link" && WORDS.readable.includes(plural)) { // others lead to a refusal
     const name = String(value);

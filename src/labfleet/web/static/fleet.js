@@ -12,14 +12,25 @@ const OVERDUE = 15 * 60_000;
 /** @typedef {import("./cells.js").Use} Use */
 /** @typedef {import("./events.js").Run} Run */
 
+/** @typedef {Record<string, import("./cells.js").Measured>} Values by metric */
+/**
+ * What was measured of the objects of some rows, by key; `anew`: of no others any more.
+ * @typedef {{anew: boolean, items: [string, Values][], gone: string[]}} Measurements
+ */
+
 /** @type {Map<string, Map<string, Row>>} */
 const rows = new Map(KINDS.map((kind) => [kind, new Map()]));
+
+/** @type {Map<string, Values>} */
+const samples = new Map();
 
 const known = {
   /** @type {Run[]} newest first */
   events: [],
   /** Whether the first snapshot is in: before it the server's rows stand as they are. */
   whole: false,
+  /** Whether it is known what was measured: before that the server's numbers stand as they are. */
+  measured: false,
 };
 
 /**
@@ -93,6 +104,39 @@ export function putEvent(event) {
   const longer = withEvent(known.events, event);
   if (longer) known.events = longer.slice(0, WORDS.events);
   return longer !== null;
+}
+
+/**
+ * Take over what was measured; return the kinds of which it says something else.
+ * @param {Measurements} told
+ * @returns {Set<string>}
+ */
+export function putSamples({ anew, items, gone }) {
+  const changed = [...items.map(([key]) => key), ...gone, ...(anew ? samples.keys() : [])];
+  if (anew) samples.clear();
+  known.measured ||= anew;
+  for (const key of gone) samples.delete(key);
+  for (const [key, values] of items) samples.set(key, values);
+  return new Set(changed.map((key) => key.slice(0, key.indexOf("/"))));
+}
+
+/**
+ * Everything that is known of measurements, for a tab that is new.
+ * @returns {Measurements | undefined}
+ */
+export function allSamples() {
+  if (!known.measured) return undefined;
+  return { anew: true, items: [...samples], gone: [] };
+}
+
+/**
+ * What was measured of a row's object; null before that is known.
+ * @param {string} key
+ * @param {string} metric
+ * @returns {import("./cells.js").Measured | null | undefined}
+ */
+export function measuredOf(key, metric) {
+  return known.measured ? samples.get(key)?.[metric] : null;
 }
 
 /**

@@ -3,11 +3,12 @@
 import { isPausing } from "./pauses.js";
 import { rowOf } from "./rows.js";
 import { share } from "./tabs.js";
-import { PACE, WORDS } from "./words.js";
+import { KINDS, PACE, WORDS } from "./words.js";
 
 /** @typedef {import("./rows.js").ApiObject} ApiObject */
 /** @typedef {import("./rows.js").Row} Row */
 /** @typedef {import("./messages.js").Change} Change */
+/** @typedef {import("./fleet.js").Values} Values */
 /**
  * A piece of a whole state.
  * @typedef {{first: boolean, last: boolean, items: ApiObject[]}} Snapshot
@@ -23,6 +24,15 @@ import { PACE, WORDS } from "./words.js";
  * @property {string} actor
  */
 
+/**
+ * What was last measured of some objects.
+ * @typedef {object} Samples
+ * @property {boolean} whole nothing else is measured
+ * @property {boolean} first
+ * @property {{kind: string, namespace: string, name: string, values: Values}[]} items
+ * @property {{kind: string, namespace: string, name: string}[]} gone
+ */
+
 /** @type {Row[]} the whole state that is arriving */
 let incoming = [];
 /** @type {Change[]} */
@@ -32,11 +42,12 @@ let sending = 0;
 /**
  * Take in one event of the stream.
  * @param {string} name
- * @param {any} data a Snapshot or a Told, as the name says; others are left alone
+ * @param {any} data a Snapshot, Samples or a Told, as the name says; others are left alone
  */
 export function hear(name, data) {
   if (name === "resync") incoming = []; // the server sends the whole state anew
   else if (name === "snapshot") hearSnapshot(data);
+  else if (name === "samples") hearSamples(data);
   else if (name in WORDS.changes) hearChange(name, data);
 }
 
@@ -48,6 +59,23 @@ function hearSnapshot(data) {
     if (row) incoming.push(row);
   }
   if (data.last) share({ all: incoming });
+}
+
+/** @param {Samples} data */
+function hearSamples({ whole, first, items, gone }) {
+  /** @type {[string, Values][]} */
+  const shown = items.filter(({ kind }) => KINDS.includes(kind))
+    .map((each) => [keyOf(each), each.values]);
+  share({ samples: { anew: whole && first, items: shown, gone: gone.map(keyOf) } });
+}
+
+/**
+ * The key of an object's row.
+ * @param {{kind: string, namespace: string, name: string}} named
+ * @returns {string}
+ */
+function keyOf({ kind, namespace, name }) {
+  return `${kind}/${namespace}/${name}`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // What the tab that holds the connection tells the others, and itself; and what each does then.
 
 import { reloadDetail } from "./detail.js";
-import { putEvent, putRow, replaceAll } from "./fleet.js";
+import { putEvent, putRow, putSamples, replaceAll } from "./fleet.js";
 import { setMark } from "./mark.js";
 import { reloadPauses } from "./pauses.js";
 import { drawnEvents, touch } from "./tables.js";
@@ -26,6 +26,7 @@ import { KINDS } from "./words.js";
  * @property {boolean} [heard] the server was heard just now
  * @property {Row[]} [all] a whole state
  * @property {Change[]} [changes]
+ * @property {import("./fleet.js").Measurements | undefined} [samples]
  */
 
 /** Signing out takes a moment; a page loaded before it has ended would still be signed in. */
@@ -45,6 +46,7 @@ export function take(message) {
     reloadPauses();
   }
   for (const each of message.changes ?? []) change(each);
+  for (const kind of message.samples ? putSamples(message.samples) : []) touch(kind);
 }
 
 /** @param {Change} change */

@@ -7,16 +7,23 @@ import { SILENCE, noteHeard, silence } from "./mark.js";
 import { share } from "./tabs.js";
 import { WORDS } from "./words.js";
 
-const ADDRESS = `/api/v1/events?kinds=${Object.keys(WORDS.followed).join(",")}`;
+/** Measured values are asked for where a table shows some. */
+const MEASURED = Object.values(WORDS.sections)
+  .some(({ columns }) => columns.some(({ measured }) => measured));
+const FRAMES = MEASURED ? "objects,samples" : "objects";
+const KINDS = Object.keys(WORDS.followed).join(",");
+const ADDRESS = `/api/v1/events?kinds=${KINDS}&frames=${FRAMES}`;
+/** So much follows each burst once a proxy held the stream back: it passes full buffers on. */
+const PADDING = "&padding=8192";
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 15000;
 /** The other tabs hear of heartbeats this often, in milliseconds. */
 const TELL = 5000;
 
 /**
- * Where the stream stands: the id of the last event that was heard, from which it goes on, and how
- * long to wait when it breaks.
- * @typedef {{last: string, wait: number}} Place
+ * Where the stream stands: the id of the last event that was heard, from which it goes on, how
+ * long to wait when it breaks, and whether it was held back on its way.
+ * @typedef {{last: string, wait: number, heldBack: boolean}} Place
  */
 
 /**
@@ -25,12 +32,16 @@ const TELL = 5000;
  */
 export async function follow(signal) {
   /** @type {Place} */
-  const place = { last: "", wait: FIRST_WAIT };
+  const place = { last: "", wait: FIRST_WAIT, heldBack: false };
   while (!signal.aborted) {
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     signal.addEventListener("abort", stop, { once: true });
-    const watchdog = setInterval(() => { if (silence() > 2 * SILENCE) stop(); }, 1000);
+    const watchdog = setInterval(() => {
+      if (silence() <= 2 * SILENCE) return;
+      place.heldBack = true;
+      stop();
+    }, 1000);
     try {
       if (!await connect(place, attempt.signal)) return;
     } catch {
@@ -56,7 +67,8 @@ async function connect(place, signal) {
   noteHeard();
   /** @type {Record<string, string>} */
   const headers = place.last ? { "Last-Event-ID": place.last } : {};
-  const reply = await fetch(ADDRESS, { headers, signal, cache: "no-store" });
+  const address = place.heldBack ? ADDRESS + PADDING : ADDRESS;
+  const reply = await fetch(address, { headers, signal, cache: "no-store" });
   if (reply.status === 401 || reply.status === 403) {
     location.reload(); // the server shows the form to sign in
     return false;

@@ -4,7 +4,7 @@
 import { cellOf } from "./cells.js";
 import { element, marked, say, selected } from "./dom.js";
 import { eventRow } from "./events.js";
-import { isWhole, newestEvents, rowsOf, usesOf } from "./fleet.js";
+import { isWhole, measuredOf, newestEvents, rowsOf, usesOf } from "./fleet.js";
 import { byPlace } from "./rows.js";
 import { drawCounts, drawSize } from "./summary.js";
 import { PACE, WORDS, sectionOf } from "./words.js";
@@ -210,7 +210,9 @@ function fill(node, row, uses) {
   sectionOf(row.kind).columns.forEach((column, index) => {
     const place = node.cells[index];
     const value = row.values[index] ?? null;
-    const { text, make } = cellOf(row, column, value, use);
+    const cell = cellOf(row, column, value, use, measuredOf(row.key, column.measured));
+    if (!cell) return;
+    const { text, make } = cell;
     if (!place || place.dataset.was === text) return;
     const isAdopted = place.dataset.was === undefined;
     place.dataset.was = text;
@@ -234,7 +236,8 @@ function fill(node, row, uses) {
  * @returns {string | null}
  */
 function steadyText(node) {
-  return (node.querySelector(".vh") ?? node).textContent;
+  const moves = node.querySelector("time > [aria-hidden]")?.textContent;
+  return moves ? (node.textContent ?? "").replace(moves, "") : node.textContent;
 }
 
 /**

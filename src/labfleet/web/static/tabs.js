@@ -1,7 +1,7 @@
 // The tabs of one browser: one holds the connection and tells the others what it hears, because
 // browsers open six connections to a server over HTTP/1.1.
 
-import { allRows, isWhole } from "./fleet.js";
+import { allRows, allSamples, isWhole } from "./fleet.js";
 import { connection } from "./mark.js";
 import { take } from "./messages.js";
 import { WHO } from "./words.js";
@@ -31,7 +31,9 @@ export function leaveTabs() {
 /** @param {Message} message */
 function receive(message) {
   if (!message.hello) take(message);
-  else if (leading && isWhole()) tell({ all: allRows(), state: connection(), heard: true });
+  else if (leading && isWhole()) {
+    tell({ all: allRows(), samples: allSamples(), state: connection(), heard: true });
+  }
 }
 
 /**

@@ -6,8 +6,10 @@
  * @typedef {{group: string, order: number, tone: string, shape: string}} State
  */
 /**
- * One column; words.py says what `show` and `path` may be.
- * @typedef {{title: string, show: string, path: string, absent: string, wide: number}} Column
+ * One column; words.py says what `show`, `path` and `measured` may be.
+ * @typedef {{
+ *   title: string, show: string, path: string, absent: string, wide: number, measured: string,
+ * }} Column
  */
 /**
  * One table of the page.

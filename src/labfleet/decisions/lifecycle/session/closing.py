@@ -54,8 +54,9 @@ def released_at(session: Session, definition: Definition | None) -> datetime | N
         return None
     if status.checked_in_at is not None or status.started_at is None:
         return None
-    given = status.handed_over_at or status.started_at
-    begun = max(status.started_at, status.start or status.started_at, given)
+    begun = max(status.started_at, status.start or status.started_at)
+    if status.handed_over is not None:
+        begun = max(begun, status.handed_over.at)
     return begun + definition.spec.no_show_minutes * _MINUTE
 
 

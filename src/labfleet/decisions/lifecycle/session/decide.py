@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions import port_drift
-from labfleet.decisions.lifecycle.session import closing, moving, phases
+from labfleet.decisions.lifecycle.session import closing, keeping, moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
@@ -401,10 +401,13 @@ def _collect(draft: Draft, outcome: SessionPhase, reason: AnyReason, message: st
 
 
 def _collecting(draft: Draft) -> Step:
-    """Observe once, best effort, and never hold the teardown up for it."""
+    """Keep what was configured, observe once: best effort, never holding the teardown up for long."""
+    blind = draft.seen.host_dead or _lab_vanished(draft)
+    keep = keeping.step(draft, blind=blind)
+    if keep is not None:
+        return keep
     tried = conditions.find(draft.status.conditions, SessionCondition.COLLECTED) is not None
     over = draft.age > timedelta(seconds=COLLECT_SECONDS)
-    blind = draft.seen.host_dead or _lab_vanished(draft)
     if tried or over or blind:
         if not tried:
             draft.fact(

@@ -70,6 +70,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `room_held` says who holds the room that a booked session needs; "" means that it may come.
     `tags_lost` are port tags that the import should have made and the server does not have,
     `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
+    `keep_seconds` is how long settings let a lab be kept before its teardown; 0: it is not.
     `ports_seen` are the ports that its nodes name; None: they were not looked at, or there are none.
     `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
@@ -95,6 +96,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     room_held: str = ""
     tags_lost: tuple[str, ...] = ()
     tags_added: tuple[str, ...] | None = None
+    keep_seconds: float = 0.0
     ports_seen: dict[str, int] | None = None
     used: dict[str, Use] | None = None
     measured: int = 0

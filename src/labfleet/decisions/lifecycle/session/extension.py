@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from labfleet.kernel.quantity import count
 from labfleet.resources.definition import ExtensionPolicy
-from labfleet.resources.session import Extensions
+from labfleet.resources.extensions import Extensions
 
 _MINUTE = timedelta(minutes=1)
 

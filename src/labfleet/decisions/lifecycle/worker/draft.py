@@ -55,8 +55,10 @@ TOLERATED_CHECKS = 3
 """From how many failed looks on a worker is Unreachable, about 100 s: a lost packet, a restart of
 CML's web service or one bad call makes one or two. Nobody waits longer beside an empty worker:
 what was never imported there leaves (`session.moving`)."""
-FAILED_CHECKS = 1000
-"""From here on failed checks are not counted further, so that a dead server costs no writes."""
+FAILED_CHECKS = 10
+"""So many failed checks in a row are counted: a server that stays dead costs no write at each look."""
+STILL_FAILING = timedelta(minutes=5)
+"""After so long it is recorded again that checks still fail, for who asks when the last one was."""
 FOREIGN_PORTS_KEPT = port_holders.NAMED
 """How many numbers `foreignPorts` names; `heldPorts` bounds itself and leaves none out."""
 PROVIDER_BELIEVED = provider.PATIENCE.total_seconds()
@@ -272,9 +274,11 @@ class Draft(StatusDraft[WorkerStatus, WorkerCondition, WorkerReason]):
                 self.forget(WorkerCondition.LICENSED)  # that it was returned stays true
 
     def failed_check(self) -> int:
-        """Note that a check of CML failed now; return how many did in a row, at most a thousand."""
+        """Note that a check of CML failed now; return how many did in a row, as far as is counted."""
         failed = min(self.status.failed_checks + 1, FAILED_CHECKS)
-        if failed != self.status.failed_checks:  # else there is nothing to write at each look
+        last = self.status.failed_check_at
+        counted = failed != self.status.failed_checks
+        if counted or last is None or self.now - last >= STILL_FAILING:
             self.set(failed_checks=failed, failed_check_at=self.now)
         return failed
 
