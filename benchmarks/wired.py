@@ -37,8 +37,9 @@ async def wired(url: str) -> AsyncIterator[Wired]:
     async with samples.opened(url) as store:
         cache, ring = Cache(store), Ring(store)
         services = ServiceContext(
-            Objects(store), cache, clock, ids, log=store, replies=store, series=store, history=store
-        )
+            Objects(store), cache, clock, ids, log=store, replies=store, series=store,
+            history=store, kept=store,
+        )  # fmt: skip
         tokens = Tokens(store, clock, ids)
         made = await tokens.first()
         assert made is not None

@@ -7,6 +7,7 @@ import pytest
 from api_caller import Api
 from fleet_world import MACHINE, START, who
 
+from labfleet.decisions import port_holders
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import LabStatus, PortAllocation, SessionPhase
@@ -118,3 +119,22 @@ async def test_only_what_a_lab_holds_unasked_is_released_and_only_by_operators(a
         refused = await api.call("POST", f"{PATH}/release", right, role=role, owner="kim")
         assert refused.status == 403
     assert (await api.call("POST", f"{PATH}/release", right, role="operator")).status == 200
+
+
+@pytest.mark.asyncio
+async def test_releases_never_cut_a_record_into_more_than_it_holds(api: Api) -> None:
+    """Else the next look would hold all ports of the worker; the one too many says what to do."""
+    await held(api)
+    worker = await api.world.services.objects.get(Worker, "w1", "default")
+    ours = worker.status.held_ports[0]
+    cut = [
+        msgspec.structs.replace(ours, first=number, last=number)
+        for number in range(5000, 5000 + 2 * port_holders.KEPT - 4, 2)
+    ]
+    whole = msgspec.structs.replace(ours, first=7000, last=7009)
+    await api.world.status(worker, held_ports=(*cut, whole))
+    await api.world.services.fresh()
+    refused = await api.call("POST", f"{PATH}/release", {"first": 7005, "reason": "x"})
+    assert (refused.status, refused.json["reason"]) == (409, "TooManyStretches")
+    longer = {"first": 7000, "last": 7009, "reason": "x"}
+    assert (await api.call("POST", f"{PATH}/release", longer)).status == 200

@@ -60,7 +60,7 @@ def test_it_shows_figures_options_and_what_to_do(go: Go) -> None:
         "memory", "4GiB", "700MiB", "700MiB", "700MiB", "700MiB", "1GiB", "6",
     ]  # fmt: skip
     assert rows["storage"][2:] == ["-", "-", "-", "-", "-", "0"]
-    assert rows["bound"][1:3] == ["0.575", "1GiB"]
+    assert rows["bound"][1:3] == ["2", "1GiB"]
     assert max(len(line) for line in done.out.splitlines()) <= 80
     assert "6 past sessions of family campus looked at, 200 at most" in done.err
     assert "labfleet recommend definition/campus --apply bound" in done.err

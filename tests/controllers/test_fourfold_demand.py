@@ -7,9 +7,11 @@ from world import ADMIN, World, world
 
 from cml_simulator.core import use_curves
 from cml_simulator.core.use_curves import UseCurve, UsePoint
+from labfleet.interfaces import store as stores
 from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.definition import Definition, DefinitionCondition
+from labfleet.resources.history import Run, RunKind, Use
 from labfleet.resources.session import Session
 from labfleet.service.verbs import recommending
 
@@ -20,6 +22,8 @@ nodes:
 - {id: n1, label: r2, node_definition: alpine, ram: 8192, x: 9, y: 0, interfaces: []}
 links: []
 """
+BUSY = LARGE.replace("ram: 8192", "ram: 1024, cpus: 12")
+"""Two of its labs reserve all CPUs of a worker, and use next to none."""
 RESERVED_MIB = 2 * 8192
 FOURFOLD = {"memory": f"{4 * RESERVED_MIB}Mi", "cpu": 8}
 
@@ -97,5 +101,27 @@ def test_a_fourfold_demand_is_flagged_mended_and_holds_more() -> None:
             await w.until(lambda: fact(w, "large") is None)
             after = await most_at_once(w, await ask(w, 10, 10, family="large"))
             assert after >= 2.5 * before, (before, after)
+
+    play(story)
+
+
+def test_labs_of_a_recommended_size_find_their_cpus() -> None:
+    """However little CPU past labs used: what CML reserves for one is on its worker, so none fails."""
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await w.definition("large", topology=BUSY, resources={"cpu": 36})
+            await w.pool(scaling={"maxWorkers": 1, "policy": "NEED_BASED"})
+            use = {"memory_mib": Use(peak=900.0), "cpu_milli": Use(peak=200.0)}
+            now, kind = w.clock.now(), RunKind.SESSION
+            past = [
+                Run(kind=kind, uid=f"u{n}", family="large", use=use, ended_at=now) for n in range(5)
+            ]
+            writes = tuple(stores.Teach(each) for each in past)
+            await w.store.commit(stores.Commit(stores.Cause("test", now), writes))
+            made = await recommending.apply(w.services, ADMIN, "large", "default", value="bound")
+            assert made.status.demand.cpu_milli == 24_000
+            await most_at_once(w, await ask(w, 3, family="large"))
 
     play(story)

@@ -151,3 +151,20 @@ def test_a_stated_share_stays_within(peaks: list[float]) -> None:
     """Without limits no more than the share that is not covered lies above the bound."""
     found = memory([session(n, each) for n, each in enumerate(peaks)])
     assert found.exceeded <= len(peaks) * (1 - found.coverage)
+
+
+@given(st.lists(PEAK, min_size=5, max_size=30), st.integers(0, 10**6), st.booleans())
+def test_no_bound_is_below_what_cml_reserves(peaks: list[float], least: int, large: bool) -> None:
+    """Of CPU as of memory: a node waits without an end for what is not there (facts/cml.md#states)."""
+    reserved = Amounts(cpu_milli=least, memory_mib=least)
+    most = Amounts(cpu_milli=10**7, memory_mib=10**7) if large else None
+    runs = [
+        session(n, peak, use={"cpu_milli": Use(peak=peak), "memory_mib": Use(peak=peak)})
+        for n, peak in enumerate(peaks)
+    ]
+    asked = Asked(name="campus", declared=DECLARED, reserved=reserved, most=most)
+    found = lab_bounds.bounds(runs, asked)
+    for name in ("cpu_milli", "memory_mib"):
+        bound = found[name].bound
+        assert bound is not None
+        assert bound >= least

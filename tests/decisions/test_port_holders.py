@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
-import pytest
 from alert_line import Line, measured
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,14 +93,17 @@ def test_no_named_port_is_ever_left_out(seen):
     assert {(each.transport, each.number) for each in seen} <= held
 
 
-@pytest.mark.parametrize("transport", ["tcp", "udp"])
-def test_more_than_is_listed_holds_all_that_follows(transport):
-    """Of a server with too many named ports the rest is not taken for free."""
+def test_who_names_many_ports_takes_few_besides():
+    """Of more stretches than are listed the nearest count as one; else a lab of 201 takes a server's."""
     seen = [SeenPort("tcp", number, "a") for number in range(FIRST, FIRST + 1200, 2)]
-    found = port_holders.noted((), seen, START)
+    far = [SeenPort("tcp", LAST, "b"), SeenPort("udp", FIRST, "b")]
+    found = port_holders.noted((), [*seen, *far], START)
     assert len(found) == port_holders.KEPT
-    assert (transport, LAST) in port_holders.numbers(found)
-    assert ("tcp", FIRST + 1) not in port_holders.numbers(found)
+    held = port_holders.numbers(found)
+    assert {(each.transport, each.number) for each in (*seen, *far)} <= held
+    assert len(held) < 2 * len(seen)
+    assert ("tcp", LAST - 1) not in held
+    assert ("udp", FIRST + 1) not in held
 
 
 def test_used_held_and_free_add_up():
@@ -169,10 +171,21 @@ def test_a_release_lets_out_its_numbers_alone_and_ends_with_them(words, named, l
 
 
 def test_what_is_not_listed_cannot_be_released():
-    """The record that stands for all that follows is no lab's: nobody knows what it would let out."""
+    """What stands for several stretches is no lab's: nobody knows what it would let out."""
     seen = [SeenPort("tcp", number, "a") for number in range(FIRST, FIRST + 1200, 2)]
     held = port_holders.noted((), seen, START)
-    assert port_holders.released(held, WORD, transport="tcp", first=LAST, last=LAST) == held
+    whole = next(each for each in held if not each.lab)
+    stretch = {"first": whole.first, "last": whole.last}
+    assert port_holders.released(held, WORD, transport="tcp", **stretch) == held
+
+
+def test_a_look_at_too_many_ports_writes_nothing_new():
+    """What is held as a whole keeps since when, so that a server that is as it was tells nothing."""
+    gaps = [FIRST + number * number % 977 * 3 for number in range(600)]
+    seen = [SeenPort("tcp", number, lab) for number in gaps for lab in ("a", "b")]
+    first = port_holders.noted((), seen, START)
+    assert len(first) == port_holders.KEPT
+    assert port_holders.noted(first, seen, LATER) == first
 
 
 def test_the_owner_of_a_lab_stays_known():

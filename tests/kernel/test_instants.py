@@ -19,6 +19,9 @@ OWN_FORMATS = {
     "web/details.py",  # a slot in the zone that its person named, which is written beside it
     "resources/zones.py",  # the same, for sentences; UTC stands beside it
     "cli/commands/calendar.py",  # the reader's zone; UTC stands beside it
+    "cli/commands/booking.py",  # the slot's zone, which is written beside it
+    "cli/commands/booking_courses.py",  # the same, with UTC beside it
+    "decisions/recurrence.py",  # what clocks on a wall show, in sentences on that
     "resources/calendar_file.py",  # RFC 5545's form of UTC
     "rehearsal/worlds/ec2_forms.py",  # EC2's wire format, in EC2's place
 }

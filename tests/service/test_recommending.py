@@ -86,13 +86,13 @@ async def test_a_fourfold_demand_is_recommended_down_to_what_its_nodes_reserve(
     assert found.needs_review
     by = {each.value: each for each in found.options}
     assert by["declared"].pools[0].sessions_per_worker == 6
-    assert by["bound"].pools[0].sessions_per_worker == 64
-    assert by["bound"].pools[0].usd_per_session_hour == 0.0625
+    assert by["bound"].pools[0].sessions_per_worker == 24
+    assert by["bound"].pools[0].usd_per_session_hour == 0.1667
     assert by["bound"].exceeded == 0
     assert "1024 MiB by their own ram" in by["max"].refused
     assert found.saving is not None
     assert (found.saving.sessions, found.saving.memory_gib_hours) == (5, 15.0)
-    assert found.saving.usd == pytest.approx(3.02)
+    assert found.saving.usd == pytest.approx(2.5)
 
 
 async def test_few_sessions_recommend_nothing(world: World) -> None:
@@ -116,7 +116,7 @@ async def test_applying_makes_the_next_version_of_the_family(world: World) -> No
     made = await apply(world, reason="review")
     assert (made.name, made.spec.family, made.spec.version) == ("two-v2", "two", "1.1.0")
     assert made.spec.topology == old.spec.topology
-    assert (made.status.demand.memory_mib, made.status.demand.cpu_milli) == (1024, 575)
+    assert (made.status.demand.memory_mib, made.status.demand.cpu_milli) == (1024, 2000)
     assert made.status.applied is not None
     assert (made.status.applied.source, made.status.applied.by) == ("two", "ada")
     assert made.status.applied.declared == SizedAmounts(
@@ -194,6 +194,22 @@ async def test_the_last_version_is_not_taken_out_of_use(world: World) -> None:
     assert refused.value.reason == "LastVersion"
 
 
+async def test_undoing_beside_a_deprecation_leaves_a_version_in_use(world: World) -> None:
+    """Whichever comes first: undoing never takes out the last version that sessions may use."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    await apply(world)
+    row, sent = KINDS["Definition"], {"spec": {"deprecated": True}}
+    patched = objects.patch(world.services, ADMIN, row, "two", sent, namespace="default")
+    undone = recommending.undo(world.services, ADMIN, "two", "default")
+    done = await asyncio.gather(patched, undone, return_exceptions=True)
+    assert isinstance(done[1], Refused)
+    assert done[1].reason == "LastVersion"
+    await world.services.fresh()
+    used = [each.name for each in world.services.cache.all(Definition) if not each.spec.deprecated]
+    assert used == ["two-v2"]
+
+
 async def test_less_memory_than_the_nodes_reserve_is_refused_by_name(world: World) -> None:
     """The refusal names the nodes' own ram as the thing to change."""
     await world.definition(resources=FOURFOLD)
@@ -225,10 +241,25 @@ async def test_a_proposal_is_applied_as_it_was_proposed(world: World) -> None:
     with pytest.raises(errors.Denied):
         await recommending.apply(world.services, OPERATOR, "two", "default", value="proposed")
     made = await apply(world, value="proposed")
-    assert (made.status.demand.memory_mib, made.status.demand.cpu_milli) == (1024, 575)
+    assert (made.status.demand.memory_mib, made.status.demand.cpu_milli) == (1024, 2000)
     left = await world.services.objects.get(Definition, "two", "default")
     assert left is not None
     assert left.status.proposal is None
+
+
+async def test_nobody_takes_cpus_from_labs_that_cml_reserves_for_them(world: World) -> None:
+    """No value applies less than the nodes reserve, unless the definition asks for less already."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    by = {each.value: each.amounts.cpu_milli for each in (await told(world)).options}
+    assert by == {"declared": 8000, "latest": 2000, "max": 2000, "bound": 2000}
+    with pytest.raises(errors.Invalid, match="reserve 2000 mCPU") as refused:
+        await apply(world, value="custom", custom=SizedAmounts(cpu_milli=1999))
+    assert refused.value.reason == "BelowReserved"
+    assert "lower ram" not in refused.value.message
+    await world.definition("shared", resources={"cpu": 1})
+    made = await apply(world, "shared", "custom", custom=SizedAmounts(memory_mib=2048))
+    assert (made.status.demand.cpu_milli, made.status.demand.memory_mib) == (1000, 2048)
 
 
 async def test_a_proposal_can_be_taken_back(world: World) -> None:

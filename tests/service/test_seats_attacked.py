@@ -76,6 +76,21 @@ async def test_a_failed_seat_that_was_given_away_is_the_new_persons(world: World
     assert again.spec.owner == "zoe"
 
 
+async def test_nobody_gets_the_address_of_who_sat_there_before(world: World) -> None:
+    """Neither with a seat that is given away, nor with the next try of one that had failed before."""
+    old = await failed(world)
+    for name, each in (await seats(world)).items():
+        sent = {"spec": {"studentEmail": f"{name}@private.example"}}
+        row = KINDS["Session"]
+        await objects.patch(world.services, ADMIN, row, each.name, sent, namespace="default")
+    await world.services.fresh()
+    given = [{"name": "a", "person": "zoe"}, {"name": "b", "person": "kim"}]
+    await change(world, {"seats": given}, TEACHER)
+    assert (await seats(world))["b"].spec.student_email is None
+    again = await retry(world.services, TEACHER, old.name, "default")
+    assert (again.spec.owner, again.spec.student_email) == ("zoe", None)
+
+
 async def test_a_group_ends_earlier_beside_a_seat_that_does_already(world: World) -> None:
     """A seat that was shortened keeps its end, if that is before the new end of the others."""
     await fleet(world)

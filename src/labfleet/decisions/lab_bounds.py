@@ -19,7 +19,7 @@ from labfleet.decisions.prediction.conformal import conformal
 from labfleet.kernel.quantity import count
 from labfleet.resources.amounts import LABELS, MOST, Amounts
 from labfleet.resources.history import Run, RunKind, Source, peak
-from labfleet.resources.lab_bound import SIZED, LabBound
+from labfleet.resources.lab_bound import HARD, SIZED, LabBound
 from labfleet.resources.prediction import Evidence
 
 COVERAGE = 0.95
@@ -41,8 +41,8 @@ class Asked:
 
     name: Name of the definition; sessions of other names are of other versions of its family.
     declared: What one lab asks for.
-    reserved: What its nodes reserve by themselves; no bound of memory is below it, because CML
-    reserves it whatever is declared.
+    reserved: What its nodes reserve by themselves; no bound of memory or CPU is below it, because
+    CML starts no node before it has that, whatever is declared.
     most: What the largest worker has that may host it; None when no worker is known.
     coverage: Share of sessions that shall stay within the bound.
     least_sessions: Sessions below which there is no bound.
@@ -92,7 +92,7 @@ class _Replay:
 
 def _floor(asked: Asked, name: str) -> int:
     """Return what no bound of a dimension is below."""
-    return max(LEAST[name], asked.reserved.memory_mib if name == "memory_mib" else 0)
+    return max(LEAST[name], getattr(asked.reserved, name) if name in HARD else 0)
 
 
 def _raw(ordered: Sequence[float], coverage: float) -> tuple[float, float]:
@@ -169,8 +169,9 @@ def _sentence(told: LabBound, asked: Asked, raw: float, bound: int, *, capped: b
         found = f"{asked.coverage:.0%} of {sessions} stay within it"
     if capped:
         return f"{found}; lowered to the largest worker's {bound} {unit}"
-    if told.resource == "memory_mib" and told.reserved == bound > raw:
-        return f"the nodes' own ram reserves {bound} {unit}, more than they use; {found}"
+    if told.resource in HARD and told.reserved == bound > raw:
+        own = "ram reserves" if told.resource == "memory_mib" else "CPUs reserve"
+        return f"the nodes' own {own} {bound} {unit}, more than they use; {found}"
     return found
 
 

@@ -145,6 +145,13 @@ def refused(amounts: Amounts, asked: lab_bounds.Asked) -> tuple[str, str] | None
             f"its nodes reserve {least} MiB by their own ram, whatever is declared, and "
             f"{amounts.memory_mib} is less"
         )
+    # Who wrote a definition may have it share CPUs; nobody else takes them from its sessions.
+    cpu = amounts.cpu_milli
+    if cpu < min(asked.reserved.cpu_milli, asked.declared.cpu_milli):
+        return "BelowReserved", (
+            f"its nodes reserve {asked.reserved.cpu_milli} {LABELS['cpu_milli']} by their own cpus and "
+            f"cpu_limit, whatever is declared, and {cpu} is less: beside others its labs would not start"
+        )
     for name in SIZED if asked.most is not None else ():
         wanted, most = getattr(amounts, name), getattr(asked.most, name)
         if wanted > most and wanted > getattr(asked.declared, name):
@@ -189,7 +196,9 @@ def sizes(found: Mapping[str, LabBound], value: str) -> SizedAmounts:
     for name, each in found.items():
         amount = getattr(each, value)
         if amount is not None:
-            known[name] = max(lab_bounds.LEAST[name], lab_bounds.whole(amount))
+            # A peak of CPU is hardly ever what nodes reserve, so it alone could never be applied.
+            least = each.reserved if name == "cpu_milli" else 0
+            known[name] = max(lab_bounds.LEAST[name], least, lab_bounds.whole(amount))
     return SizedAmounts(**known)
 
 

@@ -19,14 +19,11 @@ import msgspec
 from labfleet.resources.amounts import Amounts, Claim, Reservation
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.history import peak
-from labfleet.resources.lab_bound import SIZED, LabBound
+from labfleet.resources.lab_bound import HARD, SIZED, LabBound
 from labfleet.resources.learned_demand import DemandRule, LearnedAmount, LearnedDemand
 from labfleet.resources.pool import Pool
 from labfleet.resources.prediction import Evidence
 from labfleet.resources.session import Session
-
-HARD = frozenset({"cpu_milli", "memory_mib"})
-"""Dimensions that CML reserves for a node before it starts it (facts/cml.md#states)."""
 
 _FLOORS = {
     "cpu_milli": "as declared",

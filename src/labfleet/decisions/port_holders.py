@@ -3,7 +3,8 @@
 A number is given out again only when nothing may hold it. That are two records beside each other:
 the ports of sessions, which a session keeps until its lab was seen gone, and the numbers that labs
 on the server name unasked (`WorkerStatus.held_ports`), which stay until the labs were seen without
-them, or a person released them. A look that saw nothing changes neither. What is quarantined for other reasons joins the second.
+them, or a person released them. A look that saw nothing changes neither. What is quarantined for
+other reasons joins the second.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from labfleet.resources.held_ports import FIRST, LAST, HeldPorts, PortCounts, Po
 from labfleet.resources.session import Session, SessionPhase
 
 KEPT = 200
-"""How many stretches of numbers are named; if there are more, all that follow count as held."""
+"""How many stretches of numbers are named; of more the nearest count as one, with what is between."""
 NAMED = 500
 """How many numbers are named one by one; the stretches leave none out."""
-_HIGHEST = 65535
 _ENDING = frozenset({SessionPhase.COLLECTING, SessionPhase.STOPPING})
 
 Numbered = tuple[str, int]
@@ -100,16 +100,42 @@ def noted(
             found = _held(first._replace(number=begin, owner=owner), end, since)
             made.append(found if released is None else replace(found, released=released))
     made.sort(key=lambda each: (each.transport, each.first, each.lab))
-    if len(made) <= KEPT:
-        return tuple(made)
-    kept, rest = made[: KEPT - 2], made[KEPT - 2 :]
-    since = min(each.since for each in rest)
-    begins = {"udp": FIRST if rest[0].transport == "tcp" else rest[0].first}
-    if rest[0].transport == "tcp":
-        begins["tcp"] = rest[0].first
-    for transport, number in sorted(begins.items()):
-        kept.append(_held(SeenPort(transport, number, ""), _HIGHEST, since))
-    return tuple(kept)
+    whole = [each for key, those in known.items() if not key[1] for each in those]
+    return tuple(made) if len(made) <= KEPT else _bounded(made, whole)
+
+
+def _bounded(made: Sequence[HeldPorts], whole: Iterable[HeldPorts]) -> tuple[HeldPorts, ...]:
+    """Return so many stretches as are kept, those that are nearest to each other as one of no lab.
+
+    So whoever names many numbers takes few besides. `made` are in order; of what was held as a
+    `whole` before, nobody knows since when each number is: that is never told later.
+    """
+    runs: list[list[HeldPorts]] = []
+    gaps: list[tuple[int, int]] = []
+    reach = 0
+    for place, each in enumerate(made):
+        if place and each.transport == made[place - 1].transport:
+            gaps.append((each.first - reach, place))
+        else:
+            reach = 0
+        reach = max(reach, each.last)
+    joined = {place for _, place in sorted(gaps)[: len(made) - KEPT]}
+    for place, each in enumerate(made):
+        if place in joined:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    before = list(whole)
+    return tuple(run[0] if len(run) == 1 else _one(run, before) for run in runs)
+
+
+def _one(run: Sequence[HeldPorts], whole: Iterable[HeldPorts]) -> HeldPorts:
+    """Return stretches as one, with what is between them."""
+    first, last = run[0].first, max(each.last for each in run)
+    transport = run[0].transport
+    old = [each for each in whole if each.transport == transport and _touches(each, first, last)]
+    since = min(each.since for each in (*run, *old))
+    return _held(SeenPort(transport, first, ""), last, since)
 
 
 def _parts(

@@ -35,8 +35,8 @@ class HeldPorts(Record, frozen=True, kw_only=True):
     transport: Protocol of the ports.
     first: Lowest of these numbers; those up to `last` follow without a gap.
     last: Highest of these numbers.
-    lab: CML's name for the lab; empty where more are named than are listed, and these stand for all
-    that follow.
+    lab: CML's name for the lab; empty where more are named than are listed, and these stand for those
+    nearest to each other, with all between them.
     owner: Whose the lab is: the owner of its session, or CML's name for its user; empty when not known.
     since: When they were first seen there.
     released: That they may be given out all the same; null while they may not.

@@ -7,6 +7,8 @@ from labfleet.resources.prediction import Evidence
 
 SIZED = ("cpu_milli", "memory_mib", "storage_mib")
 """The dimensions of which a lab's use is measured."""
+HARD = frozenset({"cpu_milli", "memory_mib"})
+"""Dimensions that CML reserves for a node before it starts it (facts/cml.md#states)."""
 
 
 class LabBound(Record, frozen=True, kw_only=True):

@@ -328,7 +328,7 @@ class DirectHost:
 
     async def labs(self) -> tuple[Lab, ...]:
         return await self._ask(
-            "labs", lambda server, _: tuple(lab_seen(each) for each in server.labs.values())
+            "labs", lambda server, _: tuple(lab_seen(server, each) for each in server.labs.values())
         )
 
     async def import_lab(self, topology: str, *, title: str) -> str:
@@ -338,7 +338,7 @@ class DirectHost:
         )
 
     async def lab(self, lab_id: str) -> Lab:
-        return await self._ask("lab", lambda server, _: lab_seen(_of(server, lab_id)))
+        return await self._ask("lab", lambda server, _: lab_seen(server, _of(server, lab_id)))
 
     async def nodes(self, lab_id: str) -> tuple[NodeState, ...]:
         return await self._ask(

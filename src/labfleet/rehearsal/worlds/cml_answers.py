@@ -7,12 +7,15 @@ from typing import Any
 from cml_simulator.core import views
 from cml_simulator.core.model import Lab as CmlLab
 from cml_simulator.core.model import Node
+from cml_simulator.core.world import Server
 from labfleet.interfaces.lab_host import InterfaceState, Lab, NodeState
 
 
-def lab_seen(lab: CmlLab) -> Lab:
-    """Return a lab as the adapter reads it."""
-    return Lab(lab.id, lab.title, lab.notes, str(lab.state()), owner=lab.owner)
+def lab_seen(server: Server, lab: CmlLab) -> Lab:
+    """Return a lab as the adapter reads it, with the name of its owner."""
+    owner = server.users.get(lab.owner)
+    name = owner.username if owner else ""
+    return Lab(lab.id, lab.title, lab.notes, str(lab.state()), owner=name)
 
 
 def node_seen(node: Node, now: float) -> NodeState:

@@ -86,6 +86,8 @@ async def next_attempt(
     status = SessionStatus(retry_count=before.retry_count + 1, retry_of=link(old), seat=before.seat)
     new = msgspec.structs.replace(old, metadata=metadata, status=status)
     owner = old.spec.owner if held.person is None else held.person
+    if owner != old.spec.owner:
+        new = with_spec(new, student_email=None, environment={})
     new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None,
                     observe_requested_by="")  # fmt: skip
     new = await session_kept.continued(services, caller, new, definition)

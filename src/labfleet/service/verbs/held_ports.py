@@ -46,7 +46,7 @@ async def release(
     """Let held ports be given out; released already they change nothing.
 
     Refused (NotHeld) when no lab holds them unasked: a session's own ports are its until its lab was
-    seen gone, whoever says what.
+    seen gone, whoever says what. Refused (TooManyStretches) when the record cannot tell it.
     """
     last = sent.first if sent.last is None else sent.last
     if last < sent.first:
@@ -63,6 +63,12 @@ async def release(
         if new == held:
             _demand_held(services, old, sent, last)
             return Admitted(old)
+        if len(new) > port_holders.KEPT:
+            message = (
+                f"more than {port_holders.KEPT} stretches of ports cannot be told apart, and the next look "
+                "would hold some again: release longer stretches, or remove the labs"
+            )
+            raise Refused(message, reason="TooManyStretches")
         kept = port_holders.named(new, port_holders.NAMED)
         return Admitted(with_status(old, held_ports=new, foreign_ports=kept))
 

@@ -443,9 +443,10 @@ async def changed(
 
 
 def counted(old: Resource, new: Resource) -> Resource:
-    """Return a changed object with the generation of its spec."""
-    generation = old.metadata.generation + (new.spec != old.spec)
-    metadata = msgspec.structs.replace(new.metadata, generation=generation)
+    """Return a changed object with the generation of its spec; an equal one keeps what it brings."""
+    if new.spec == old.spec:
+        return new
+    metadata = msgspec.structs.replace(new.metadata, generation=old.metadata.generation + 1)
     return msgspec.structs.replace(new, metadata=metadata)
 
 

@@ -50,7 +50,7 @@ async def apply(
 
     Only of the newest version that sessions may use, so that two who apply at once do not undo each
     other. Refused: NotNewest, DefinitionDeprecated, TooFewSessions, NothingProposed,
-    NothingToApply; Invalid: BelowReserved, for less memory than the nodes reserve, and
+    NothingToApply; Invalid: BelowReserved, for less memory or CPU than the nodes reserve, and
     AboveWorkers.
     """
     access.demand(caller.principal, "apply", "Definition")
@@ -127,15 +127,17 @@ async def undo(
         if not left:
             what = f"{made.name!r} is the only version of its family that new sessions may use"
             raise Refused(f"{what}; take the deprecation of another back", reason="LastVersion")
-        changed = with_spec(made, deprecated=True, replacement=left[-1].name)
+        used = left[-1]
+        changed = with_spec(made, deprecated=True, replacement=used.name)
         metadata = msgspec.structs.replace(made.metadata, generation=made.metadata.generation + 1)
         changed = msgspec.structs.replace(changed, metadata=metadata)
         admitted = await rules.update(services, caller, made, changed)
-        told = f"Undone: new sessions get {left[-1].name}"
+        told = f"Undone: new sessions get {used.name}"
         _, stored = await services.objects.save(
             admitted.obj,
             cause=services.cause(caller, f"{told}: {reason}" if reason else told),
-            preconditions=admitted.preconditions,
+            # Else both are out of use when somebody deprecates that one at the same time.
+            preconditions=(*admitted.preconditions, stores.AtRevision(used.key, used.revision)),
             writes=admitted.writes,
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
@@ -237,7 +239,7 @@ async def _sized(
     problem = lab_reviews.refused(wanted, found.asked)
     if problem is not None:
         reason, what = problem
-        if reason == "BelowReserved":
+        if wanted.memory_mib < found.asked.reserved.memory_mib:
             what += f"; lower ram of the nodes in the topology first: {_largest(old)}"
         raise intake.invalid(("value", what), reason=reason)
     return sized
