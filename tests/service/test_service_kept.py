@@ -121,6 +121,21 @@ async def test_a_session_of_the_same_owner_and_lab_begins_with_it(world: World) 
     assert later.status.continues.uid == old.metadata.uid
 
 
+async def test_what_a_session_is_to_begin_with_is_not_deleted(world: World) -> None:
+    """By nobody, until that session is cancelled or has its lab."""
+    await kept(world)
+    await begin(world)
+    for caller in (ANN, ADMIN):
+        with pytest.raises(errors.LabfleetError, match="'next' is to begin with"):
+            await kept_labs.discard(world.services, caller, "s1", "default")
+    assert await of(world, ANN) == ""
+    waiting = await world.services.objects.get(Session, "next", "default")
+    await world.status(waiting, phase="CANCELLED", ended_at=world.clock.now())
+    await world.services.fresh()
+    gone = await kept_labs.discard(world.services, ANN, "s1", "default")
+    assert gone.status.kept.at is None
+
+
 @pytest.mark.parametrize(
     ("caller", "spec", "reason"),
     [

@@ -23,6 +23,7 @@ from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core import access, intake
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import with_status
 
 ALL = frozenset({Role.ADMIN, Role.OPERATOR})
@@ -121,6 +122,16 @@ def _same_lab(services: ServiceContext, before: Session, definition: Definition)
 
 def _family(definition: Definition) -> str:
     return definition.spec.family or definition.name
+
+
+def awaited_by(services: ServiceContext, session: Session) -> Session | None:
+    """Return a session that is to begin with what is kept of this one, and has no lab yet."""
+    uid = session.metadata.uid
+    for each in services.cache.by(indices.SESSIONS_OPEN, True):
+        link = each.status.continues
+        if link is not None and link.uid == uid and each.status.lab is None:
+            return each
+    return None
 
 
 def without(session: Session) -> Session:

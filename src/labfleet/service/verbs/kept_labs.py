@@ -5,7 +5,7 @@ from __future__ import annotations
 from labfleet.kernel import errors
 from labfleet.resources.session import Session
 from labfleet.service.core import access, lookup
-from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import session_kept
 from labfleet.service.kinds.admitted import Admitted
 from labfleet.service.verbs import lifecycle
@@ -36,7 +36,8 @@ async def discard(
     """Delete what was kept of a session's lab; its record says that nothing is kept any more.
 
     The record first: what a server that is ended in between leaves behind nobody can ask for, and
-    asking again drops it.
+    asking again drops it. Refused (KeptLabAwaited) while a session waits to begin with it: that one
+    would fail at its import.
     """
 
     async def change(old: Session) -> Admitted:
@@ -44,6 +45,11 @@ async def discard(
         session_kept.demand_reader(services, caller.principal, old)
         if old.status.kept is None:
             session_kept.demand_kept(old, services.clock.now())
+        await services.fresh()
+        waiting = session_kept.awaited_by(services, old)
+        if waiting is not None:
+            what = f"session {waiting.name!r} is to begin with what is kept of {old.name!r}"
+            raise Refused(f"{what}; cancel it first", reason="KeptLabAwaited")
         return Admitted(session_kept.without(old))
 
     changed = await lifecycle.changed(
