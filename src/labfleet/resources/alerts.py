@@ -276,7 +276,8 @@ _ROWS = (
         "or moved. What was added is quarantined: given to nobody else.",
         command="labfleet ports worker/NAME",
         fix="See which with `labfleet explain session/...`. Mend the tags in CML, or let its person know "
-        "that a port is gone; it clears by itself.",
+        "that a port is gone; it clears by itself. A held number is given out before by "
+        "`labfleet ports worker/NAME --release`.",
     ),
     Alert(
         condition=WorkerCondition.TELEMETRY_COMPLETE,
