@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import shlex
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -35,6 +34,7 @@ from labfleet.rehearsal.plans import (
 )
 from labfleet.rehearsal.plans.demand import Crowd
 from labfleet.rehearsal.plans.plan_words import Wrong
+from labfleet.rehearsal.seeds import children
 from labfleet.rehearsal.whatif import breakdown
 from labfleet.rehearsal.whatif.what_if import WAITERS, Answer, Case, Fleet, Progress, play
 
@@ -220,8 +220,7 @@ def _watched(pool: Pool, cases: list[Case], shares: Any) -> Iterator[Answer]:
 def _share(shares: Any) -> None:
     global _shares  # noqa: PLW0603 - how a child of a pool is given what cannot be sent later
     _shares = shares
-    # Ctrl-C goes to the whole group; the parent ends its children, which ignore the signal.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    children.begin()
 
 
 def _one(job: tuple[int, Case]) -> Answer:

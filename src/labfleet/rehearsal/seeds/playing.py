@@ -12,7 +12,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +23,7 @@ from labfleet.kernel import errors
 from labfleet.rehearsal import faults
 from labfleet.rehearsal.people.run_scripts import PLACES
 from labfleet.rehearsal.rules.overload import CONFIDENCE, least_share
+from labfleet.rehearsal.seeds import children
 from labfleet.rehearsal.seeds.run import Options, Report, rehearse
 
 CODE = frozenset({".py", ".sql", ".json", ".yaml"})
@@ -56,7 +56,7 @@ def played(
     pool = concurrent.futures.ProcessPoolExecutor(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=_quiet,
+        initializer=children.begin,
         max_tasks_per_child=SEEDS_A_PROCESS,
     )
     try:
@@ -73,11 +73,6 @@ def played(
         for child in list((pool._processes or {}).values()):  # noqa: SLF001 - a seed takes minutes
             child.terminate()
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _quiet() -> None:
-    """Leave Ctrl-C to the parent, which ends its children."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _one(job: tuple[int, Options]) -> Row:
