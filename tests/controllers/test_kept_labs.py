@@ -17,6 +17,7 @@ from labfleet.controllers.session.lab_keeper import in_turn
 from labfleet.kernel import errors
 from labfleet.resources import conditions, kept_lab
 from labfleet.resources.kinds import KINDS
+from labfleet.service.core.service_context import Refused
 from labfleet.service.verbs import kept_labs, objects
 from labfleet.service.verbs import lifecycle as verbs
 
@@ -222,7 +223,10 @@ def test_what_is_gone_by_the_import_is_said_and_no_empty_lab_starts() -> None:
             await w.until(w.ended)
             await verbs.cordon(w.services, ADMIN, "w1", "default")
             await w.session("s2", owner="bob", continueFrom="s1")
-            await kept_labs.discard(w.services, ADMIN, "s1", "default")
+            with pytest.raises(Refused, match="'s2' is to begin with"):
+                await kept_labs.discard(w.services, ADMIN, "s1", "default")
+            # As one whose time was over before the worker took the session.
+            await w.store.drop_kept_lab(w.get_session("s1").metadata.uid)
             await verbs.cordon(w.services, ADMIN, "w1", "default", closed=False)
             await w.until(w.in_phase("s2", "FAILED"))
             assert "what was kept of session s1 is gone" in w.get_session("s2").status.message
