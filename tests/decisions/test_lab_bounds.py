@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +103,12 @@ def test_sessions_starved_of_memory_count() -> None:
     assert found.sessions == 10
     assert found.bound is not None
     assert found.bound >= 8192 * 1.2
+
+
+@pytest.mark.parametrize("reason", ["NoRoom", "RoomHeld", "WorkerLost"])
+def test_who_was_cut_off_for_another_reason_did_not_starve(reason: str) -> None:
+    """Whatever letters its name has: nothing is known of what such a lab needed."""
+    assert memory([session(n, None, censored=reason) for n in range(10)]).sessions == 0
 
 
 def test_a_peak_of_nothing_was_not_measured() -> None:

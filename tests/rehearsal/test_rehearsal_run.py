@@ -106,6 +106,12 @@ def test_the_command_answers_in_json(capsys: pytest.CaptureFixture[str]) -> None
     assert set(answer["faults"]) == set(faults.KINDS) - set(faults.OF_RUNS)
 
 
+def test_none_that_is_asked_for_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """0 sessions are no sessions, and not as many as when nobody says."""
+    assert main.main(["--seeds", "3", "--hours", "1", "--sessions", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["sessions"] == {}
+
+
 def test_the_command_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from fleet_world import ADMIN, World, who
 from test_service_groups import ANA, TEACHER, book, fleet, seats, slot
 
 from labfleet.kernel import errors
+from labfleet.resources import kinds
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.event_types import changes
@@ -54,6 +55,19 @@ async def limit(world: World, **limits: int) -> None:
         namespace="default",
     )  # fmt: skip
     await world.services.fresh()
+
+
+async def test_a_page_of_events_does_not_end_early_for_what_was_anothers(world: World) -> None:
+    """Who gets a session back reads on from before it was somebody else's."""
+    await world.definition()
+    await anas(world)
+    for person in ("bo", "ana"):
+        await hand_over(world.services, ADMIN, "s1", to=person)
+        await world.services.fresh()
+    found = await objects.events(world.services, ANA, SESSION, "s1", "default", limit=2)
+    assert [each.type for each in found] == ["MODIFIED", "ADDED"]
+    then = [kinds.decode("Session", each.doc, each.revision).spec.owner for each in found]
+    assert then == ["ana", "ana"]
 
 
 async def test_a_session_is_offered_and_taken(world: World) -> None:

@@ -182,6 +182,23 @@ async def test_undoing_deprecates_and_applying_goes_on_counting(world: World) ->
     assert (await apply(world)).name == "two-v3"
 
 
+async def test_undoing_a_version_again_takes_out_no_other(world: World) -> None:
+    """However often, and whatever was made of it since: only the version that is named."""
+    await world.definition(resources=FOURFOLD)
+    await past(world, 6)
+    await apply(world)
+    await world.services.fresh()
+    custom = SizedAmounts(storage_mib=4000)
+    await recommending.apply(
+        world.services, ADMIN, "two-v2", "default", value="custom", custom=custom
+    )
+    undone = [recommending.undo(world.services, ADMIN, "two-v2", "default") for _ in range(4)]
+    assert {each.name for each in await asyncio.gather(*undone)} == {"two-v2"}
+    await world.services.fresh()
+    used = [each.name for each in world.services.cache.all(Definition) if not each.spec.deprecated]
+    assert sorted(used) == ["two", "two-v3"]
+
+
 async def test_the_last_version_is_not_taken_out_of_use(world: World) -> None:
     """Undoing is refused where no other version could be used instead."""
     await world.definition(resources=FOURFOLD)

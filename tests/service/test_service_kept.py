@@ -16,6 +16,7 @@ from labfleet.resources.session import Session, SessionPhase, SessionSeat
 from labfleet.service.core import event_types
 from labfleet.service.kinds import session_kept
 from labfleet.service.verbs import kept_labs, objects, retrying
+from labfleet.service.verbs.handing import hand_over
 
 pytestmark = pytest.mark.asyncio
 ANN, EVE, OLA = who("user", "ann"), who("user", "eve"), who("operator", "ola")
@@ -134,6 +135,22 @@ async def test_what_a_session_is_to_begin_with_is_not_deleted(world: World) -> N
     await world.services.fresh()
     gone = await kept_labs.discard(world.services, ANN, "s1", "default")
     assert gone.status.kept.at is None
+
+
+async def test_what_was_kept_does_not_pass_on_with_a_session_that_is_handed_over(
+    world: World,
+) -> None:
+    """It may hold passwords: whoever gets the session begins with the definition's lab."""
+    await kept(world)
+    await begin(world)
+    given = await hand_over(world.services, ADMIN, "next", to="bo")
+    assert (given.spec.owner, given.spec.continue_from, given.status.continues) == (
+        "bo",
+        None,
+        None,
+    )
+    await world.services.fresh()
+    await kept_labs.discard(world.services, ANN, "s1", "default")
 
 
 @pytest.mark.parametrize(

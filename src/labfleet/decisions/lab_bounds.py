@@ -8,6 +8,7 @@ about a millisecond.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,10 @@ MEMORY_BUMP = 1.2
 """A lab that was ended for want of memory needed at least this many times what it had."""
 LEAST = {"cpu_milli": 25, "memory_mib": 250, "storage_mib": 1}
 """No bound is below: an idle lab still has to boot."""
+
+
+_OOM = re.compile(r"\boom", re.IGNORECASE)
+"""Begins a word that says a lab was ended for want of memory, such as OOMKilled; no part of NoRoom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,7 @@ def peak_of(run: Run, name: str) -> float | None:
 
 def _starved(run: Run) -> bool:
     """Tell whether a lab was ended because it wanted more memory than it had."""
-    return "oom" in run.censored.lower()
+    return _OOM.search(run.censored) is not None
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

@@ -157,7 +157,9 @@ def main(argv: Sequence[str]) -> int:
         name: value
         for name in Options.__dataclass_fields__
         if name != "book"
-        and (value := getattr(given, names.get(name, name))) not in (None, (), False)
+        and (value := getattr(given, names.get(name, name))) is not None
+        and value is not False
+        and value != ()
     })  # fmt: skip
     if given.book and options != Options():
         made.error("--book plays a fleet and a day of its own; leave fleet, day and faults out")

@@ -96,8 +96,8 @@ def personalise(
     kept. The marker becomes the first line of the notes. A node without x or y gets a place beside
     the others. The text is JSON, which is YAML: no scalar in it can be read in two ways.
     `values` stand where configurations of nodes write ${NAME}; other names are left as they are.
-    `change` makes each node what it becomes, last. errors.Invalid when the file is not a topology or does not name
-    a node of `tags`.
+    `change` makes each node what it becomes, last. errors.Invalid when the file is not a topology
+    or does not name a node of `tags`.
     """
     reader = Reader(read(text))
     topology = reader.topology()

@@ -10,6 +10,7 @@ import msgspec
 from labfleet.api.compatible.compat_routes import Id, SeedRecord
 from labfleet.api.core.route import Key, Routes
 from labfleet.api.kinds.kind_routes import Namespace
+from labfleet.resources.definition import family_of
 from labfleet.resources.lab_recommendation import SizedAmounts
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.verbs import recommending
@@ -86,7 +87,7 @@ def routes(services: ServiceContext) -> Routes:
         return AppliedReply(
             definition_id=new.name,
             made_of="" if applied is None else applied.source,
-            family=new.spec.family or new.name,
+            family=family_of(new),
             version=new.spec.version,
             cpu_cores=demand.cpu_milli / 1000,
             memory_mb=demand.memory_mib,

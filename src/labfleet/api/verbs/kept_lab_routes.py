@@ -29,7 +29,7 @@ def routes(services: ServiceContext) -> Routes:
     async def delete_kept_lab(
         who: Caller, name: Name, namespace: Namespace = "default", uid: Uid = None
     ) -> Session:
-        """Delete it before its time; a session that was to begin with it is refused by then."""
+        """Delete it before its time; refused while a session waits to begin with it."""
         return await kept_labs.discard(services, who, name, namespace, uid=uid)
 
     return made

@@ -34,8 +34,8 @@ ROWS = 20
 def book(call: Call, *, file: str, people: str | None, some: bool, dry_run: bool, yes: bool) -> int:
     """Book the seats of one Group or Course, which FILE describes: all in one step, or none.
 
-    A Course meets on several dates. The server says first what would be booked; then this asks. The same command again books nothing
-    twice.
+    A Course meets on several dates. The server says first what would be booked; then this asks.
+    The same command again books nothing twice.
     """
     source = _with_people(call, _group(file), people, some=some)
     (look,) = manifest_sending.rehearsed(call, [source])

@@ -45,6 +45,14 @@ async def referred(
     return found
 
 
+def with_generation(old: R, new: R) -> R:
+    """Return a changed object with the generation of its spec; an equal one keeps what it brings."""
+    if new.spec == old.spec:
+        return new
+    metadata = msgspec.structs.replace(new.metadata, generation=old.metadata.generation + 1)
+    return msgspec.structs.replace(new, metadata=metadata)
+
+
 def with_status(obj: R, **changes: object) -> R:
     """Return the object with these status fields."""
     return msgspec.structs.replace(obj, status=msgspec.structs.replace(obj.status, **changes))

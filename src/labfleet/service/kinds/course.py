@@ -6,6 +6,7 @@ What a request does to a course is one commit, whatever becomes of the server me
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -35,7 +36,7 @@ from labfleet.service.kinds import (
     session_rules,
     session_shares,
 )
-from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
+from labfleet.service.kinds.admitted import Admitted, with_generation, with_spec, with_status
 from labfleet.service.kinds.course_dates import Changes, Meeting
 
 _PEOPLE = frozenset({"read", "create", "update", "delete"})
@@ -205,8 +206,9 @@ def _deleted(services: ServiceContext, admitted: Admitted) -> Admitted:
     metadata = msgspec.structs.replace(
         admitted.obj.metadata, deletion_timestamp=services.clock.now()
     )
-    gone = msgspec.structs.replace(admitted.obj, metadata=metadata)
-    return Admitted(gone, admitted.preconditions, admitted.writes, others=admitted.others)
+    return dataclasses.replace(
+        admitted, obj=msgspec.structs.replace(admitted.obj, metadata=metadata)
+    )
 
 
 async def _change(
@@ -240,7 +242,7 @@ async def _change(
             raise course_dates.refused_on(day, problem) from None
         if admitted.obj == found:
             continue
-        changes.add(_counted(found, admitted))
+        changes.add(dataclasses.replace(admitted, obj=with_generation(found, admitted.obj)))
         done += 1
     return done
 
@@ -262,14 +264,6 @@ async def _other(
         raise intake.invalid(("spec.slot.end", what))
     later = old.status.end is None or end > old.status.end
     return await group_times.ending(services, caller, old, end, later=later)
-
-
-def _counted(old: Group, admitted: Admitted) -> Admitted:
-    """Return a changed group with the generation of its new spec."""
-    generation = old.metadata.generation + (admitted.obj.spec != old.spec)
-    metadata = msgspec.structs.replace(admitted.obj.metadata, generation=generation)
-    new = msgspec.structs.replace(admitted.obj, metadata=metadata)
-    return Admitted(new, admitted.preconditions, admitted.writes, others=admitted.others)
 
 
 def _other_people(old: Course, new: Course) -> dict[str, Seat]:

@@ -39,7 +39,7 @@ from labfleet.service.kinds import (
     session_shares,
     session_times,
 )
-from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
+from labfleet.service.kinds.admitted import Admitted, with_generation, with_spec, with_status
 
 _PEOPLE = frozenset({"read", "create", "update", "delete", "extend", "shorten", "move"})
 KEPT_MOST = 500
@@ -159,7 +159,7 @@ async def delete_group(services: ServiceContext, caller: Caller, old: Group) -> 
     """Cancel all seats that are not over, in the commit that removes the group."""
     revision = await services.fresh()
     others = tuple(
-        group_times.next_of(
+        with_generation(
             each, session_rules.cancelled(services, caller, each, f"group {old.name} deleted")
         )
         for each in group_seats.of(services, old)

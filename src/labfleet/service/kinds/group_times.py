@@ -31,7 +31,7 @@ from labfleet.resources.session import Session, SessionSpec, Slot
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import group_claims, group_seats, session_claims, session_times
-from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
+from labfleet.service.kinds.admitted import Admitted, with_generation, with_spec, with_status
 
 TOLD = 10
 """Seats that a refusal or an explanation names."""
@@ -313,7 +313,7 @@ def written(
     """
     known = {each.key: each for each in found}
     after = [each.obj for each in rows if isinstance(each.obj, Session)]
-    others = [next_of(known[each.key], each) for each in after]
+    others = [with_generation(known[each.key], each) for each in after]
     told = changes((known[each.key], each) for each in after)
     return Admitted(
         with_status(new, changes=told),
@@ -329,13 +329,6 @@ def written(
 def no_new_attempt(group: Group, revision: int) -> stores.Precondition:
     """Return that no seat was tried again since the revision, which this commit would leave out."""
     return ledger_rows.untouched(ledger_rows.of(group.key), revision)
-
-
-def next_of(old: Session, new: Session) -> Session:
-    """Return a changed session with the generation of its new spec."""
-    generation = old.metadata.generation + (old.spec != new.spec)
-    metadata = msgspec.structs.replace(new.metadata, generation=generation)
-    return msgspec.structs.replace(new, metadata=metadata)
 
 
 def changes(pairs: Iterable[tuple[Session, Session]]) -> tuple[SeatsChanged, ...]:

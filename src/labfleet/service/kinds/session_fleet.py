@@ -22,7 +22,7 @@ from labfleet.decisions.queueing.fleet import Booked, Fleet, Growth, Host, Stay,
 from labfleet.kernel.clock import in_utc
 from labfleet.resources import refs
 from labfleet.resources.amounts import vector
-from labfleet.resources.definition import Definition
+from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.history import RunKind
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Resource
@@ -97,7 +97,7 @@ class PastRuns:
     async def of_session(self, definition: Definition | None, session: Session) -> Lasting:
         """Return how long a session runs, by those of its definition's family."""
         name = session.spec.definition
-        family = name if definition is None else definition.spec.family or name
+        family = name if definition is None else family_of(definition)
         most = float(budget.of(session, definition).duration)
         return await self.lasting(RunKind.SESSION, session.namespace, family, most)
 

@@ -1,8 +1,8 @@
 """The rules of giving a session to another person: what passes on, and what stays behind.
 
 One rule for sessions and for the seats of groups. What was personal stays with whoever had it
-before: e-mail address, values of variables, check-in. What was booked passes on: slot, claim,
-worker, length, and how far it has been extended.
+before: e-mail address, values of variables, check-in, and the kept lab that it was to begin with.
+What was booked passes on: slot, claim, worker, length, and how far it has been extended.
 """
 
 from __future__ import annotations
@@ -33,10 +33,17 @@ def given(
     environment: Mapping[str, str] | None = None,
 ) -> Session:
     """Return a session as another person's, without what was personal of the one before."""
-    session = with_spec(session, owner=to, student_email=email, environment=dict(environment or {}))
+    session = with_spec(
+        session,
+        owner=to,
+        student_email=email,
+        environment=dict(environment or {}),
+        continue_from=None,
+    )
     return with_status(
         session,
         offer=None,
+        continues=None,
         handed_over=HandedOver(by=by, at=at),
         checked_in_at=None,
         checked_in_by="",

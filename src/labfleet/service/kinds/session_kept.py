@@ -14,8 +14,8 @@ import msgspec
 from labfleet.decisions.lifecycle.session import keeping
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
-from labfleet.resources import refs
-from labfleet.resources.definition import Definition
+from labfleet.resources import conditions, refs
+from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.kept_work import Keep, KeptWork
 from labfleet.resources.meta import Ref
 from labfleet.resources.session import Session, SessionLink
@@ -61,15 +61,8 @@ def demand_kept(session: Session, now: datetime) -> KeptWork:
 
 
 def _why_not(session: Session) -> str:
-    fact = next(
-        (
-            each
-            for each in session.status.conditions
-            if each.type == SessionCondition.WORK_KEPT and each.status != "True"
-        ),
-        None,
-    )
-    if fact is not None:
+    fact = conditions.find(session.status.conditions, SessionCondition.WORK_KEPT)
+    if fact is not None and fact.status != "True":
         return fact.message or "it is being kept now"
     if session.status.kept is not None:
         return "it was deleted"
@@ -117,11 +110,7 @@ def _same_lab(services: ServiceContext, before: Session, definition: Definition)
     if pin is None or pin.uid == definition.metadata.uid or pin.name == definition.name:
         return pin is not None
     old = services.cache.find(Ref(Definition, before.namespace, pin.name))
-    return old is not None and _family(old) == _family(definition)
-
-
-def _family(definition: Definition) -> str:
-    return definition.spec.family or definition.name
+    return old is not None and family_of(old) == family_of(definition)
 
 
 def awaited_by(services: ServiceContext, session: Session) -> Session | None:

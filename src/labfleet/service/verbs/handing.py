@@ -18,7 +18,7 @@ from labfleet.service.core import access, intake, lookup
 from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
 from labfleet.service.kinds import group_seats, session_handing
-from labfleet.service.kinds.admitted import Admitted
+from labfleet.service.kinds.admitted import Admitted, with_generation
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.verbs import lifecycle, objects
 
@@ -52,7 +52,7 @@ async def hand_over(
         if email is not None or environment:
             what = "a seat keeps no values; e-mail addresses stand in its group"
             raise intake.invalid(("environment" if environment else "studentEmail", what))
-        return await _seat(services, caller, found, to)
+        return await _seat(services, caller, found, found.status.seat, to)
     offers = caller.principal.role is Role.USER
     if offers and (email is not None or environment):
         where = "studentEmail" if email is not None else "environment"
@@ -82,14 +82,15 @@ async def hand_over(
     )
 
 
-async def _seat(services: ServiceContext, caller: Caller, session: Session, to: str) -> Session:
+async def _seat(
+    services: ServiceContext, caller: Caller, session: Session, seat: SessionSeat, to: str
+) -> Session:
     """Give a seat to somebody, in its group, which says who sits where."""
-    seat = session.status.seat
-    if seat is None:
-        raise AssertionError("only a seat has a group")
 
     async def attempt() -> None:
-        session_handing.demand_open(session, "handed over")
+        now = await lookup.found(services, caller, Session, session.name, session.namespace)
+        lookup.demand_uid(now, session.metadata.uid)
+        session_handing.demand_open(now, "handed over")
         group = await services.objects.get(Group, seat.group, session.namespace)
         if group is None or group.metadata.uid != seat.uid:
             message = f"group {seat.group!r} of session {session.name!r} was deleted"
@@ -152,7 +153,7 @@ async def take(
             services, caller, old, offer.by, to=who, email=email, environment=environment
         )
         _, stored = await services.objects.save(
-            lifecycle.counted(old, admitted.obj), cause=services.cause(caller, "HandedOver")
+            with_generation(old, admitted.obj), cause=services.cause(caller, "HandedOver")
         )
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 

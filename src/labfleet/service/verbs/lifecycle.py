@@ -29,7 +29,7 @@ from labfleet.service.kinds import (
     session_rules,
     session_times,
 )
-from labfleet.service.kinds.admitted import Admitted, with_spec
+from labfleet.service.kinds.admitted import Admitted, with_generation, with_spec
 
 R = TypeVar("R", bound=Resource)
 TEXT_LIMIT = 1024
@@ -431,7 +431,7 @@ async def changed(
         if admitted.obj == old:
             return old
         _, stored = await services.objects.save(
-            counted(old, admitted.obj),
+            with_generation(old, admitted.obj),
             *admitted.others,
             cause=services.cause(caller, admitted.reason or reason),
             preconditions=admitted.preconditions,
@@ -440,14 +440,6 @@ async def changed(
         return stored[0]  # type: ignore[return-value]  # save returns what it was given
 
     return await retried(attempt)
-
-
-def counted(old: Resource, new: Resource) -> Resource:
-    """Return a changed object with the generation of its spec; an equal one keeps what it brings."""
-    if new.spec == old.spec:
-        return new
-    metadata = msgspec.structs.replace(new.metadata, generation=old.metadata.generation + 1)
-    return msgspec.structs.replace(new, metadata=metadata)
 
 
 def _empty(services: ServiceContext, worker: Worker) -> None:

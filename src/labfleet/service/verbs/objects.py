@@ -7,7 +7,7 @@ Lists are in `reads.listing`; verbs on a part of an object are in the other modu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -30,9 +30,11 @@ from labfleet.service.core.idempotency import Memo
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, Stale, retried
 from labfleet.service.kinds import rules
-from labfleet.service.kinds.admitted import Admitted
+from labfleet.service.kinds.admitted import Admitted, with_generation
 
 R = TypeVar("R", bound=Resource)
+FURTHER_PAGES = 10
+"""Pages of an object's events that are read for one page of those that a caller may see."""
 
 
 async def get(
@@ -264,7 +266,25 @@ async def events(
     )
     if not found and before is None:
         raise _gone(row, name)
-    return tuple(each for each in found if _theirs(caller, each)) if limited else found
+    return await _theirs_of(services, caller, found, bounded) if limited else found
+
+
+async def _theirs_of(
+    services: ServiceContext, caller: Caller, found: Sequence[stores.Event], limit: int
+) -> tuple[stores.Event, ...]:
+    """Return so many events of what was the caller's, from a page of an object's on, newest first.
+
+    Further pages are read, so that a page does not end early for what was somebody else's; a
+    bounded number, so that whoever had the name before costs no more.
+    """
+    theirs = list[stores.Event]()
+    for _ in range(FURTHER_PAGES):
+        theirs += [each for each in found if _theirs(caller, each)]
+        if len(theirs) >= limit or len(found) < limit:
+            break
+        last = found[-1]
+        found = await services.log.events_of(last.key, before=last.revision, limit=limit)
+    return tuple(theirs[:limit])
 
 
 def _theirs(caller: Caller, event: stores.Event) -> bool:
@@ -310,12 +330,7 @@ async def _change(
         if (new.spec, new.metadata) == (old.spec, old.metadata):
             return old
         admitted = await rules.update(services, caller, old, new)
-        if admitted.obj.spec != old.spec:
-            metadata = msgspec.structs.replace(
-                admitted.obj.metadata, generation=old.metadata.generation + 1
-            )
-            changed = msgspec.structs.replace(admitted.obj, metadata=metadata)
-            admitted = dataclasses.replace(admitted, obj=changed)
+        admitted = dataclasses.replace(admitted, obj=with_generation(old, admitted.obj))
         return await _save(services, caller, old, admitted, version=version, reason="Changed")
 
     return await retried(attempt)

@@ -27,7 +27,7 @@ from labfleet.resources.meta import Metadata
 from labfleet.service.core import access, idempotency, intake, lookup
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext, retried
 from labfleet.service.kinds import family_use, rules
-from labfleet.service.kinds.admitted import with_spec, with_status
+from labfleet.service.kinds.admitted import with_generation, with_spec, with_status
 from labfleet.service.kinds.session_retry import OURS
 from labfleet.service.reads import recommendations
 
@@ -112,8 +112,9 @@ async def undo(
 ) -> Definition:
     """Deprecate the version that a recommendation made; return it.
 
-    Named is that version, or the one that it was made of. Sessions that have it keep it; new ones
-    that name the family get the version before. Refused: NothingToUndo, LastVersion.
+    Named is that version, which is out of use then however often that is asked, or one that its
+    author wrote: then the last one in use that was made of it. Sessions that have it keep it; new
+    ones that name the family get the version before. Refused: NothingToUndo, LastVersion.
     """
     access.demand(caller.principal, "apply", "Definition")
     _short(reason)
@@ -122,15 +123,15 @@ async def undo(
         await services.fresh()
         named = await lookup.found(services, caller, Definition, name, namespace)
         versions = family_use.versions(services.cache, named)
-        made = _made_last(named, versions)
+        made = named if named.status.applied is not None else _made_last(named, versions)
+        if made.spec.deprecated:
+            return made
         left = [each for each in versions if not each.spec.deprecated and each.name != made.name]
         if not left:
             what = f"{made.name!r} is the only version of its family that new sessions may use"
             raise Refused(f"{what}; take the deprecation of another back", reason="LastVersion")
         used = left[-1]
-        changed = with_spec(made, deprecated=True, replacement=used.name)
-        metadata = msgspec.structs.replace(made.metadata, generation=made.metadata.generation + 1)
-        changed = msgspec.structs.replace(changed, metadata=metadata)
+        changed = with_generation(made, with_spec(made, deprecated=True, replacement=used.name))
         admitted = await rules.update(services, caller, made, changed)
         told = f"Undone: new sessions get {used.name}"
         _, stored = await services.objects.save(
@@ -299,11 +300,11 @@ def _next(
 
 
 def _made_last(named: Definition, versions: Sequence[Definition]) -> Definition:
-    """Return the version that undoing is about; Refused (NothingToUndo) when there is none."""
+    """Return the last version in use made of one by a recommendation; else Refused (NothingToUndo)."""
     usable = [each for each in versions if not each.spec.deprecated]
     for each in reversed(usable):
         applied = each.status.applied
-        if applied is not None and named.name in {each.name, applied.source}:
+        if applied is not None and applied.source == named.name:
             return each
     what = f"no version in use was made of {named.name!r} by a recommendation"
     raise Refused(what, reason="NothingToUndo")
