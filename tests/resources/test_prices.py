@@ -60,7 +60,7 @@ def test_a_disk_costs_its_size_and_what_it_is_bought_with() -> None:
 def test_a_price_file_is_the_printed_list_and_its_faults_are_named() -> None:
     """What is printed is read back as it was; a wrong file says where it is wrong."""
     assert prices.parse(msgspec.json.encode(prices.SHIPPED)) == prices.SHIPPED
-    with pytest.raises(errors.Invalid, match="prices_file: .*onDemand"):
+    with pytest.raises(errors.Invalid, match=r"prices_file: .*onDemand"):
         prices.parse(
             b'{"asOf": "2026-11-01", "regions": {"r": {"machines": {"m": {"onDemand": -1}}}}}'
         )

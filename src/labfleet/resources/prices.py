@@ -178,7 +178,9 @@ SHIPPED = PriceList(
     as_of=date.fromisoformat(AS_OF),
     regions={
         REGION: RegionPrices(
-            machines={name: MachinePrice(on_demand=each.hourly_usd) for name, each in TYPES.items()},
+            machines={
+                name: MachinePrice(on_demand=each.hourly_usd) for name, each in TYPES.items()
+            },
             disks={
                 "gp3": DiskPrice(
                     gib_month=0.08,

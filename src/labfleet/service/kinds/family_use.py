@@ -42,9 +42,7 @@ async def runs(
     )
 
 
-def places(
-    cache: Cache, definition: Definition, listed: PriceList = prices.SHIPPED
-) -> list[Place]:
+def places(cache: Cache, definition: Definition, listed: PriceList = prices.SHIPPED) -> list[Place]:
     """Return the pools of its track that may host a definition's lab, in the order of their names."""
     found, track = [], definition.spec.track
     for pool in sorted(
