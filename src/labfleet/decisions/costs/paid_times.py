@@ -155,6 +155,7 @@ def _begun(known: PaidTime, machine: MachineStatus, look: Look) -> PaidTime:
         since = look.now
     else:
         since, wrong = earliest, min(wrong, LONGEST_START)
+    since = max(since.replace(microsecond=0), floor)  # bills count whole seconds
     return msgspec.structs.replace(
         known,
         launched=launched,
