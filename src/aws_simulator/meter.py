@@ -79,7 +79,8 @@ def _monthly(volume: dict[str, Any], prices: dict[str, Any]) -> Fraction | None:
     if known is None:
         return None
     paid = max(0, int(volume["iops"] or 0) - int(known.get("free_iops", 0)))
-    return Fraction(str(known["gib"])) * volume["size"] + Fraction(str(known["iops"])) * paid
+    size = int(volume["size"])
+    return Fraction(str(known["gib"])) * size + Fraction(str(known["iops"])) * paid
 
 
 def disks(instance: Any, launched: float, deleted: float | None) -> list[dict[str, Any]]:

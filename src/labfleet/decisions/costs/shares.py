@@ -99,9 +99,12 @@ class Window:
     month: timedelta
 
     @classmethod
-    def of(cls, start: datetime, end: datetime) -> Window:
-        """Return the window from an instant to a later one of the same month of UTC."""
-        return cls(start, end, month_end(start) - month_start(start))
+    def of(cls, start: datetime) -> Window:
+        """Return the window from an instant to the end of its month of UTC.
+
+        What is paid now lies in it to its least length, which a start costs at once.
+        """
+        return cls(start, month_end(start), month_end(start) - month_start(start))
 
 
 def month_start(at: datetime) -> datetime:

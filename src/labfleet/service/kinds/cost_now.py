@@ -18,9 +18,10 @@ Pool = tuple[str, str]
 
 @dataclass(slots=True)
 class Rate:
-    """US dollars an hour by kind of time, and how many machines have no price in it."""
+    """US dollars an hour by kind of time, how many machines run, how many have no price in it."""
 
     usd: dict[Kind, Decimal] = field(default_factory=lambda: dict.fromkeys(KINDS, Decimal(0)))
+    running: int = 0
     unpriced: int = 0
 
     @property
@@ -68,6 +69,7 @@ def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datet
     kind: Kind = "stopped"
     if paid is not None and paid.running_since is not None:
         price = paid_rows.hour_of(machine, worker.status.machine.type, listed)
+        rate.running += 1
         rate.unpriced += price is None
         hour = price or Decimal(0)
         kind = _kind(worker, cache, ready=paid.ready_at is not None)

@@ -46,6 +46,7 @@ async def read(
 ) -> PaidFleet:
     """Return the fleet's paid time from an instant to now; the work grows with that time alone."""
     left = False
+    now = now.replace(microsecond=0)  # bills count whole seconds
     gathered: dict[str, _Gathered] = {}
     rows, more = await _rows(history, RunKind.PAID, since)
     left |= more

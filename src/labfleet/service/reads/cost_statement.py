@@ -78,7 +78,7 @@ async def read(services: ServiceContext, caller: Caller, *, month: str = "") -> 
     await services.fresh()
     now = services.clock.now()
     start = costs.month_of(month, now)
-    window = Window.of(start, min(now, shares.month_end(start)))
+    window = Window.of(start)
     fleet = await paid_fleet.read(services.history, services.cache, services.prices, start, now)
     sums = await _sums(fleet, window)
     keys = sorted(sums, key=_order)
@@ -87,7 +87,7 @@ async def read(services: ServiceContext, caller: Caller, *, month: str = "") -> 
     doubt = sum((shares.doubt(each, window) for each in fleet.machines), Decimal(0))
     unpriced = {name for each in sums.values() for name in each.unpriced}
     return CostStatement(
-        month=f"{start:%Y-%m}", start=start, end=window.end, currency=services.prices.currency,
+        month=f"{start:%Y-%m}", start=start, end=min(now, window.end), currency=services.prices.currency,
         prices_of=services.prices.as_of, usd=float(sum(exact, Decimal(0))),
         uncertain=costs.money(doubt), rows=tuple(rows[:MOST_ROWS]),
         unpriced=tuple(sorted(unpriced)), incomplete=fleet.left_out,

@@ -22,6 +22,7 @@ from labfleet.service.core import access, intake
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import cost_now, paid_fleet
+from labfleet.service.kinds.cost_now import Rate
 from labfleet.service.kinds.paid_fleet import PaidFleet
 from labfleet.service.reads import cost_forecast
 
@@ -70,7 +71,9 @@ class CostReport(Record, frozen=True, kw_only=True):
     end: Until when they count: its end, or now.
     currency: Currency of all amounts.
     prices_of: Day of which the price list is.
-    per_hour: What an hour costs as the fleet stands, without `hours`.
+    per_hour: What an hour costs as the fleet stands; `hours` are machines that run, `unpricedHours`
+    machines without a price.
+    pools_now: The same of each pool.
     today: Since midnight of UTC; null for a past month.
     month: The whole month so far.
     forecast: What the whole month comes to if what is booked takes place and nothing else; null
@@ -89,6 +92,7 @@ class CostReport(Record, frozen=True, kw_only=True):
     currency: str
     prices_of: date
     per_hour: CostSum | None = None
+    pools_now: tuple[CostLine, ...] = ()
     today: CostSum | None = None
     month: CostSum
     forecast: float | None = None
@@ -124,7 +128,7 @@ async def read(
     caller: Caller,
     *,
     month: str = "",
-    by: By = "pool",
+    by: By | None = None,
     pool: str | None = None,
 ) -> CostReport:
     """Return what a month costs so far, by pool, session, person or course."""
@@ -133,13 +137,14 @@ async def read(
     if not everything:
         if access.only_owner(principal, "Session") is None:
             raise errors.Denied(f"role {principal.role} may not read costs", reason="Forbidden")
-        if by != "session" or pool is not None:
+        if by not in {None, "session"} or pool is not None:
             said = f"role {principal.role} may read the cost of the own sessions only: by=session"
             raise errors.Denied(said, reason="Forbidden")
+    by = by or ("pool" if everything else "session")
     await services.fresh()
     now = services.clock.now()
     start = month_of(month, now)
-    window = Window.of(start, min(now, shares.month_end(start)))
+    window = Window.of(start)
     fleet = await paid_fleet.read(services.history, services.cache, services.prices, start, now)
     found = await parts_of(fleet, window)
     if pool is not None:
@@ -149,7 +154,7 @@ async def read(
     total = statements.whole(found)
     lines = _lines(found, by)
     report = CostReport(
-        start=start, end=window.end, currency=services.prices.currency,
+        start=start, end=min(now, window.end), currency=services.prices.currency,
         prices_of=services.prices.as_of, month=as_sum(total), by=by, lines=tuple(lines[:MOST_LINES]),
         left_out=max(0, len(lines) - MOST_LINES), unpriced=tuple(sorted(total.unpriced)),
         incomplete=fleet.left_out,
@@ -171,14 +176,16 @@ async def _whole(
         saved=None if len(known) < len(saved) else money(sum(known, Decimal(0))),
         uncertain=money(doubt),
     )
-    if window.end < shares.month_end(window.start):
-        day = Window(now.replace(hour=0, minute=0, second=0, microsecond=0), now, window.month)
+    if now < window.end:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        day = Window.of(midnight)
         today = await parts_of(PaidFleet(tuple(mine), fleet.stays), day)
         coming = await cost_forecast.until_month_end(services, now, pool)
         report = msgspec.structs.replace(
             report,
             today=as_sum(statements.whole(today)),
             per_hour=hour_now(services, pool),
+            pools_now=pools_now(services, pool),
             forecast=None if coming is None else money(Decimal(repr(report.month.usd)) + coming),
         )
     return report
@@ -187,13 +194,29 @@ async def _whole(
 def hour_now(services: ServiceContext, pool: str | None = None) -> CostSum:
     """Return what an hour costs as the fleet stands, of all pools or one: for overviews too.
 
-    `unpriced_hours` counts machines without a price.
+    `hours` counts machines that run, `unpriced_hours` machines without a price.
     """
     rates = cost_now.rates(services.cache, services.prices, services.clock.now())
-    shown = [rate for (space, name), rate in rates.items() if pool in {None, label(space, name)}]
+    return _rate(rate for key, rate in rates.items() if pool in {None, label(*key)})
+
+
+def pools_now(services: ServiceContext, pool: str | None = None) -> tuple[CostLine, ...]:
+    """Return what an hour of each pool costs as the fleet stands, the dearest first."""
+    rates = cost_now.rates(services.cache, services.prices, services.clock.now())
+    lines = [
+        CostLine(name=label(*key), cost=_rate([rate]))
+        for key, rate in rates.items()
+        if pool in {None, label(*key)}
+    ]
+    return tuple(sorted(lines, key=_dearest)[:MOST_LINES])
+
+
+def _rate(rates: Iterable[Rate]) -> CostSum:
+    shown = list(rates)
     by_kind = {kind: sum((each.usd[kind] for each in shown), Decimal(0)) for kind in shares.KINDS}
     return CostSum(
         usd=money(sum(by_kind.values(), Decimal(0))),
+        hours=float(sum(each.running for each in shown)),
         unpriced_hours=float(sum(each.unpriced for each in shown)),
         **{kind: money(each) for kind, each in by_kind.items()},
     )
