@@ -1,8 +1,8 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/history` (past
-runs), `/calendar` (what is promised), `/docs` (the API), `/login`, `/logout`, `/static/`. This module answers the request;
-`overview`, `lists`, `details`, `past_runs` and `calendar` make the page's data, the templates its
+The pages of `view_table` (`/` is the overview), `/<plural>` (a list), `/<plural>/<name>` (an object's
+page, its further tabs in `panel_table`), `/docs` (the API), `/login`, `/logout`, `/static/`. This
+module answers the request; the modules that the tables name make the page's data, the templates its
 look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
 """
 
@@ -25,9 +25,10 @@ from labfleet.service.core import access
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
-from labfleet.service.reads import leaders, raised
-from labfleet.web import api_docs, calendar, details, doors, lists, overview, past_runs, words
+from labfleet.service.reads import raised
+from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.values import exact
+from labfleet.web.view import Asked
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -124,18 +125,11 @@ class Pages:
             return _to_the_form(scope, path)
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
-        if path == "/":
-            found = await overview.overview(self._services, caller)
-            who = await self._leaders(caller)
-            return self._page(scope, "overview.html", 200, caller=caller, page=found, leaders=who)
-        if path == past_runs.ROOT:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            runs = await past_runs.page(self._services, caller, query)
-            return self._page(scope, "history.html", 200, caller=caller, page=runs)
-        if path == calendar.ROOT:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            spans = await calendar.page(self._services, caller, query)
-            return self._page(scope, "calendar.html", 200, caller=caller, page=spans)
+        asked = view_table.at(path)
+        if asked is not None:
+            view, name = asked
+            data = await view.make(self._services, caller, Asked(_query(scope), name))
+            return self._page(scope, view.template, 200, caller=caller, page=data, here=view.path)
         return await self._object(scope, caller, path)
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
@@ -145,11 +139,10 @@ class Pages:
             raise errors.Gone(_NO_PAGE)
         if not name:
             return await self._list(scope, caller, row)
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        namespace = query.get("namespace", ["default"])[-1]
-        uid = query.get("uid", [""])[-1]
-        found = await details.detail(self._services, caller, row, name, namespace, uid=uid)
-        return self._page(scope, "detail.html", 200, caller=caller, page=found)
+        found = await details.detail(self._services, caller, row, name, Asked(_query(scope)))
+        return self._page(
+            scope, "detail.html", 200, caller=caller, page=found, here=f"/{row.plural}"
+        )
 
     async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
         """Lead to the kind's table on the first page, or show a list of its own."""
@@ -159,6 +152,7 @@ class Pages:
         return self._page(
             scope, "list.html", 200,
             caller=caller, table=found, title=found.section.title, said=row.summary,
+            here=f"/{row.plural}",
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
@@ -268,15 +262,10 @@ class Pages:
             utc=exact,
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
-            **values,
+            navigation=() if principal is None else navigation.shown(principal),
+            **{"here": "", **values},
         )
         return Answer(status, made.encode("utf-8", "replace"))
-
-    async def _leaders(self, caller: Caller) -> tuple[leaders.RoleLeader, ...]:
-        """Return who leads each role, for callers who may read workers."""
-        if not access.may(caller.principal, "read", "Worker"):
-            return ()
-        return await leaders.read(self._services, caller)
 
     def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
         """Return what is paused, for callers who may read settings."""
@@ -291,8 +280,10 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     Robots and tools ask for /robots.txt or /schema: a redirect to a form reads as if it were there.
     """
     plural = path.strip("/").partition("/")[0]
-    exists = path in {"/", "/logout", past_runs.ROOT, calendar.ROOT} or any(
-        each.plural == plural for each in KINDS.values()
+    exists = (
+        path == "/logout"
+        or view_table.at(path) is not None
+        or any(each.plural == plural for each in KINDS.values())
     )
     if not exists and "text/html" not in doors.header(scope, b"accept"):
         raise errors.Gone(_NO_PAGE)
@@ -306,6 +297,10 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
 def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:
     more = () if cookie is None else (cookie,)
     return Answer(303, headers=((b"location", where.encode("latin-1", "replace")), *more))
+
+
+def _query(scope: Scope) -> dict[str, list[str]]:
+    return parse_qs(scope.get("query_string", b"").decode("latin-1"))
 
 
 async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
@@ -342,7 +337,10 @@ def _templates() -> jinja2.Environment:
     )
     static = {path.rpartition("/")[2]: file.address for path, file in _files().items()}
     scripts = [address for name, address in static.items() if name.endswith(".js")]
-    made.globals.update(static=static, scripts=scripts, words=words.as_json(), WORDS=words)
+    styles = [address for name, address in static.items() if name.endswith(".css")]
+    made.globals.update(
+        static=static, scripts=scripts, styles=styles, words=words.as_json(), WORDS=words
+    )
     return made
 
 

@@ -28,11 +28,13 @@ from labfleet.service.kinds import group_seats, session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, recommended, values, words
+from labfleet.web import charts, overview, panel_table, recommended, values, words
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
+from labfleet.web.panel_table import Opened
 from labfleet.web.recommended import Panel
 from labfleet.web.values import Cell
+from labfleet.web.view import Asked
 
 PORTS_ADDED = 50
 """How many ports that somebody added to a lab its page lists; the condition counts all."""
@@ -80,15 +82,19 @@ class Detail:
     """Commands of the CLI that do more with it, without its name."""
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
+    opened: Opened = Opened()
+    """Its tabs, and what the open one shows."""
 
 
 async def detail(
-    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, uid: str = ""
+    services: ServiceContext, caller: Caller, row: Kind, name: str, asked: Asked
 ) -> Detail:
     """Return an object's page; Gone when nothing is known of it, Denied when it is not for you.
 
-    With `uid` it is that object's page, also when another one has its name now.
+    With `uid` in the query it is that object's page, also when another one has its name now. With
+    `tab` it is open at that tab.
     """
+    namespace, uid = asked.last("namespace", "default"), asked.last("uid")
     now = services.clock.now()
     try:
         found = await explain.explain(services, caller, row, name, namespace)
@@ -104,6 +110,10 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
+    opened = Opened()
+    if obj is not None:
+        address = values.address(row.plural, real, namespace, uid)
+        opened = await panel_table.opened(services, caller, obj, asked, address)
     decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
@@ -138,6 +148,7 @@ async def detail(
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
+        opened=opened,
     )  # fmt: skip
 
 

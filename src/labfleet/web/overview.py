@@ -22,9 +22,10 @@ from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices, session_outlook
-from labfleet.service.reads import history, measured
+from labfleet.service.reads import history, leaders, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
+from labfleet.web.view import Asked
 from labfleet.web.words import Section
 
 
@@ -77,9 +78,11 @@ class Overview:
     tables: tuple[Table, ...]
     events: tuple[RecentEvent, ...]
     at: stores.Cursor
+    leaders: tuple[leaders.RoleLeader, ...] = ()
+    """Who leads each role, for callers who may read workers."""
 
 
-async def overview(services: ServiceContext, caller: Caller) -> Overview:
+async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overview:
     """Return the page's data at a revision that has all earlier writes."""
     await services.fresh()
     at = services.cache.cursor
@@ -93,7 +96,9 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )  # fmt: skip
-    return Overview(tables, await events(services, caller, now), at)
+    led = access.may(caller.principal, "read", "Worker")
+    who = await leaders.read(services, caller) if led else ()
+    return Overview(tables, await events(services, caller, now), at, who)
 
 
 def readable(principal: Principal) -> frozenset[str]:

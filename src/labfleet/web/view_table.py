@@ -1,0 +1,24 @@
+"""The pages of the console, in the order of the navigation."""
+
+from __future__ import annotations
+
+from labfleet.web import calendar, overview, past_runs
+from labfleet.web.view import View
+
+VIEWS = (
+    View("/", "Overview", "overview.html", overview.page, "Now"),
+    View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
+    View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
+)
+
+
+def at(path: str) -> tuple[View, str] | None:
+    """Return the page at an address and the name at its end; None when there is none."""
+    for view in VIEWS:
+        if view.path == path:
+            return view, ""
+        if view.path != "/" and view.path.endswith("/") and path.startswith(view.path):
+            name = path.removeprefix(view.path)
+            if name and "/" not in name:
+                return view, name
+    return None
