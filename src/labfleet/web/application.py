@@ -88,6 +88,8 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        # Before anything is read: what happens from here on the page's script hears of the stream.
+        scope["labfleet.at"] = self._services.cache.cursor
         try:
             answer = await self._answer(scope, receive)
         except errors.LabfleetError as error:
@@ -259,6 +261,7 @@ class Pages:
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
             now=clock.format_instant(self._services.clock.now()),
             rate=self._services.clock.rate,
+            at=scope.get("labfleet.at") or "",
             utc=exact,
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
