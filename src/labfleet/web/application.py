@@ -205,11 +205,13 @@ class Pages:
         try:
             if not doors.plausible(text):
                 return self._login(scope, 400, "That is not a token.", form.get("next", ""))
-            await self._tokens.authenticate(text)
+            principal = await self._tokens.authenticate(text)
         except errors.Denied as error:
             said = error.message[:1].upper() + error.message[1:] + "."
             return self._login(scope, 401, said, form.get("next", ""))
-        return _redirect(doors.safe_next(form.get("next", "")), doors.set_cookie(scope, text))
+        wanted = doors.safe_next(form.get("next", ""))
+        where = navigation.home(principal) if wanted == "/" else wanted
+        return _redirect(where, doors.set_cookie(scope, text))
 
     def _login(self, scope: Scope, status: int, problem: str, wanted: str = "") -> Answer:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -266,6 +268,7 @@ class Pages:
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
             navigation=() if principal is None else navigation.shown(principal),
+            home="/" if principal is None else navigation.home(principal),
             **{"here": "", **values},
         )
         return Answer(status, made.encode("utf-8", "replace"))
