@@ -29,6 +29,8 @@ from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import charts, overview, panel_table, recommended, values, words
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
@@ -84,6 +86,8 @@ class Detail:
     """The page of the object that has the name now, when another one was asked for."""
     opened: Opened = Opened()
     """Its tabs, and what the open one shows."""
+    acts: tuple[Offer, ...] = ()
+    """What its reader may do with it."""
 
 
 async def detail(
@@ -145,6 +149,7 @@ async def detail(
         opened=Opened() if obj is None else await panel_table.opened(
             services, caller, obj, asked, address
         ),
+        acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
 
 
