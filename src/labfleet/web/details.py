@@ -115,7 +115,6 @@ async def detail(
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
     address = values.address(row.plural, real, namespace, uid)
-    decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -129,10 +128,7 @@ async def detail(
         advice=_advice(found),
         starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
@@ -151,6 +147,13 @@ async def detail(
         ),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(
