@@ -28,11 +28,15 @@ from labfleet.service.kinds import group_seats, session_kept, session_told
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, recommended, values, words
+from labfleet.web import charts, overview, panel_table, recommended, values, words
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
+from labfleet.web.panel_table import Opened
 from labfleet.web.recommended import Panel
 from labfleet.web.values import Cell
+from labfleet.web.view import Asked
 
 PORTS_ADDED = 50
 """How many ports that somebody added to a lab its page lists; the condition counts all."""
@@ -80,15 +84,21 @@ class Detail:
     """Commands of the CLI that do more with it, without its name."""
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
+    opened: Opened = Opened()
+    """Its tabs, and what the open one shows."""
+    acts: tuple[Offer, ...] = ()
+    """What its reader may do with it."""
 
 
 async def detail(
-    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, uid: str = ""
+    services: ServiceContext, caller: Caller, row: Kind, name: str, asked: Asked
 ) -> Detail:
     """Return an object's page; Gone when nothing is known of it, Denied when it is not for you.
 
-    With `uid` it is that object's page, also when another one has its name now.
+    With `uid` in the query it is that object's page, also when another one has its name now. With
+    `tab` it is open at that tab.
     """
+    namespace, uid = asked.last("namespace", "default"), asked.last("uid")
     now = services.clock.now()
     try:
         found = await explain.explain(services, caller, row, name, namespace)
@@ -104,7 +114,7 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
-    decision = None if found is None else found.decision
+    address = values.address(row.plural, real, namespace, uid)
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -118,10 +128,7 @@ async def detail(
         advice=_advice(found),
         starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
@@ -131,14 +138,22 @@ async def detail(
         },
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
-        told=tuple(
-            (values.instant(each.at, now), each.notice.subject)
-            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-        ),
+        told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
+        opened=Opened() if obj is None else await panel_table.opened(
+            services, caller, obj, asked, address
+        ),
+        acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(
@@ -150,6 +165,12 @@ async def _past(
         if gone:
             raise
         return ()
+
+
+def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tuple[Cell, str], ...]:
+    """Return what the owner of the object with that uid was told, the newest first."""
+    newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -15,6 +14,7 @@ from labfleet.service.reads import past_runs
 from labfleet.web import values, words
 from labfleet.web.overview import Row
 from labfleet.web.values import Cell
+from labfleet.web.view import Asked
 from labfleet.web.words import Section
 
 ROOT = "/history"
@@ -57,10 +57,9 @@ class PastRuns:
     section: Section = SECTION
 
 
-async def page(
-    services: ServiceContext, caller: Caller, query: Mapping[str, Sequence[str]]
-) -> PastRuns:
+async def page(services: ServiceContext, caller: Caller, asked: Asked) -> PastRuns:
     """Return the page that the query asks for; Invalid when it means nothing."""
+    query = asked.query
     given = {name: query[name][-1] for name in ("kind", "family", "cursor") if name in query}
     kind, family = given.get("kind"), given.get("family")
     if kind is not None and kind not in LEARNED:
