@@ -95,3 +95,60 @@ def test_options_that_exclude_each_other_are_refused(run, stub):
     """A statement is of the whole fleet: by, pool and it do not go together."""
     assert run("cost", "--statement", "--by", "pool").code == 2
     assert run("cost", "--prices", "--month", "2026-10").code == 2
+
+
+def planned(**more):
+    """A plan as the server tells it."""
+    return {
+        "pool": "exam", "definition": "ccnp", "sessions": 200, "fits": True, "fit": 200,
+        "start": "2027-03-01T09:00:00Z", "end": "2027-03-01T12:00:00Z", "why": "", "maximum": 20,
+        "needed": 19, "added": 19, "peak": 19, "perWorker": 11, "lead": "", "unpriced": "",
+        "workersStart": "2027-03-01T08:20:00Z", "workersEnd": "2027-03-01T12:10:00Z",
+        "usd": 317.6, "cheaper": [{"what": "machines of type m8i.12xlarge", "workers": 19,
+                                   "usd": 185.0}], **more,
+    }  # fmt: skip
+
+
+ASK = (
+    "plan",
+    "pool",
+    "exam",
+    "--at",
+    "2027-03-01T09:00",
+    "--sessions",
+    "200",
+    "--definition",
+    "ccnp",
+)
+
+
+def test_a_plan_is_told_line_by_line(run, stub):
+    """Whether it fits, what it needs, from when, what it costs, and what would cost less."""
+    stub.answers["GET /api/v1/pools/exam/plan"] = (200, planned())
+    told = run(*ASK)
+    assert told.code == 0
+    assert "200 sessions of ccnp in pool exam, fits" in told.out
+    assert "2027-03-01 08:20Z" in told.out
+    assert "317.60 US dollars" in told.out
+    assert "m8i.12xlarge: 19 workers, 185.00" in told.out
+    assert max(len(line) for line in told.out.splitlines()) <= 80
+
+
+def test_a_plan_that_does_not_fit_ends_otherwise(run, stub):
+    """A script sees by the exit code that not all sessions fit, and a person what is short."""
+    stub.answers["GET /api/v1/pools/exam/plan"] = (
+        200,
+        planned(fits=False, fit=110, why="pool exam is short of memory", usd=None,
+                unpriced="q9.metal in us-east-1", cheaper=[]),
+    )  # fmt: skip
+    told = run(*ASK)
+    assert told.code == 3
+    assert "110 of 200" in told.out
+    assert "short of memory" in told.out
+    assert "price unknown for q9.metal in us-east-1" in told.out
+
+
+def test_a_plan_is_of_one_pool(run, stub):
+    """Without a pool, or of something else, it says how to ask."""
+    assert run("plan", *ASK[3:]).code == 2
+    assert run("plan", "worker", "w1", *ASK[3:]).code == 2

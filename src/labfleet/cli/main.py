@@ -39,6 +39,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "calendar",
         "Show what pools have promised, and when places are free.",
     ),
+    "plan": (
+        "labfleet.cli.commands.plan",
+        "plan",
+        "Say what sessions at one time would need of a pool, and cost.",
+    ),
     "cost": (
         "labfleet.cli.commands.cost",
         "cost",

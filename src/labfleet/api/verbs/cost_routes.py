@@ -6,15 +6,18 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
-from labfleet.api.core.route import Routes
+from labfleet.api.core.route import Name, Routes
+from labfleet.api.kinds.kind_routes import Namespace
+from labfleet.decisions.costs import plans
 from labfleet.decisions.costs.statements import By
 from labfleet.kernel import errors
 from labfleet.resources.prices import PriceList
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import cost_statement, costs
+from labfleet.service.reads import cost_statement, costs, pool_plan
 from labfleet.service.reads.cost_statement import CostStatement
 from labfleet.service.reads.costs import CostReport
+from labfleet.service.reads.pool_plan import PoolPlan
 
 Month = Annotated[
     str,
@@ -34,6 +37,32 @@ OfPool = Annotated[
         name="pool",
         max_length=300,
         description="Only this pool, outside of `default` as `namespace/name`; all without.",
+    ),
+]
+
+At = Annotated[
+    str,
+    QueryParameter(
+        name="at", max_length=64, description="When they begin, such as 2027-03-01T09:00:00Z."
+    ),
+]
+Sessions = Annotated[
+    int,
+    QueryParameter(name="sessions", ge=1, le=plans.MOST_SESSIONS, description="How many sessions."),
+]
+OfDefinition = Annotated[
+    str,
+    QueryParameter(
+        name="definition", max_length=256, description="Definition whose lab each of them runs."
+    ),
+]
+Minutes = Annotated[
+    int | None,
+    QueryParameter(
+        name="minutes",
+        ge=1,
+        le=pool_plan.LONGEST_MINUTES,
+        description="How long each lasts; without it as long as the definition says.",
     ),
 ]
 
@@ -64,5 +93,25 @@ def routes(services: ServiceContext) -> Routes:
         """Return the price list, in the form of the file that may replace it (`prices_file`)."""
         access.demand(who.principal, "read", "Template")
         return services.prices
+
+    @made.get("/api/v1/pools/{name:str}/plan", "What sessions at one time would need and cost",
+              needs=("update", "Pool"), refuses=(errors.Gone,))  # fmt: skip
+    async def get_pool_plan(
+        name: Name,
+        *,
+        namespace: Namespace = "default",
+        at: At,
+        sessions: Sessions,
+        definition: OfDefinition,
+        minutes: Minutes = None,
+    ) -> PoolPlan:
+        """Return whether so many sessions fit beside what is promised, what they need, and cost.
+
+        Nothing is booked; what is promised meanwhile may take the room.
+        """
+        return await pool_plan.read(
+            services, name, namespace, at=at, sessions=sessions, definition=definition,
+            minutes=minutes,
+        )  # fmt: skip
 
     return made
