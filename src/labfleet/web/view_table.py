@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
+from labfleet.web.views import simulations
 
 VIEWS = (
     View("/", "Overview", "overview.html", overview.page, "Now"),
     View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
+    View(
+        simulations.ROOT,
+        "Simulations",
+        "views/simulations.html",
+        simulations.page,
+        "Learning",
+        "Simulation",
+    ),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
 )
 
