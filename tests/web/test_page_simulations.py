@@ -65,7 +65,8 @@ def active(browser: Browser, name: str, **more: Any) -> Simulation:
     now = browser.world.clock.now()
     amounts = Amounts(cpu_milli=7000, memory_mib=2048)
     held = Reservation(holder="lab", amounts=amounts, start=now, end=now + timedelta(hours=1))
-    return run(browser, name, SimulationPhase.RUNNING, reservation=held, decided_at=now, **more)
+    given = {"reservation": held, "decided_at": now, **more}
+    return run(browser, name, SimulationPhase.RUNNING, **given)
 
 
 async def keep(browser: Browser, *runs: Simulation) -> None:

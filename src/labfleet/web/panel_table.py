@@ -9,11 +9,21 @@ from urllib.parse import urlencode
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.panels import topology
+from labfleet.web.panels import simulation, topology
 from labfleet.web.view import Asked, Panel, Tab
 
 PANELS: tuple[Panel, ...] = (
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
+    Panel(
+        "Simulation",
+        "compared",
+        "Predicted against observed",
+        "panels/simulation_compared.html",
+        simulation.compared,
+    ),
+    Panel(
+        "Simulation", "evidence", "Evidence", "panels/simulation_evidence.html", simulation.evidence
+    ),
 )
 FIRST = "Overview"
 """The title of the tab that every object's page has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
-from labfleet.web.views import simulations
+from labfleet.web.views import learning, simulations
 
 VIEWS = (
     View("/", "Overview", "overview.html", overview.page, "Now"),
@@ -17,6 +17,7 @@ VIEWS = (
         "Learning",
         "Simulation",
     ),
+    View(learning.ROOT, "Learning", "views/learning.html", learning.page, "Learning", "Simulation"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
 )
 

@@ -25,6 +25,7 @@ from labfleet.web import cluster_bars, values, words
 from labfleet.web.addresses import changed
 from labfleet.web.bars import short
 from labfleet.web.cluster_bars import ClusterBars
+from labfleet.web.overview import Row
 from labfleet.web.part_of_rows import PartOfRows, number, part
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked, Tab
@@ -37,19 +38,10 @@ _NOT_YET = Cell("absent", "being decided")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One row: what it is called, and its cells in the order of the table's headings."""
-
-    key: str
-    cells: tuple[Cell, ...]
-    over: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """Runs that are over, the newest first, and the addresses of those before and after them."""
 
-    rows: tuple[Line, ...]
+    rows: tuple[Row, ...]
     earlier: str
     later: str
 
@@ -61,8 +53,8 @@ class SimulationsPage:
     clusters: tuple[ClusterBars, ...] | None
     more_clusters: int
     choices: tuple[Tab, ...]
-    waiting: PartOfRows[Line]
-    active: PartOfRows[Line]
+    waiting: PartOfRows[Row]
+    active: PartOfRows[Row]
     ended: Ended
 
 
@@ -149,7 +141,7 @@ def _waiting(
     placed: Sequence[tuple[Simulation, QueuePlace]],
     undecided: Sequence[Simulation],
     asked: Asked,
-) -> PartOfRows[Line]:
+) -> PartOfRows[Row]:
     """Return those that wait by their place in each line, then those that nobody has decided yet."""
     placed = sorted(placed, key=lambda each: (each[1].line, each[1].position, each[0].key))
     rows: list[tuple[Simulation, QueuePlace | None]] = [*placed]
@@ -162,7 +154,7 @@ def _waiting(
 def _waits(
     services: ServiceContext, caller: Caller, run: Simulation, place: QueuePlace | None,
     now: datetime,
-) -> Line:  # fmt: skip
+) -> Row:  # fmt: skip
     decision, asked_at = run.status.decision, run.status.asked_at
     where = "being decided" if place is None else f"{place.position} of {place.waiting}"
     return _line(
@@ -197,7 +189,7 @@ def _start(place: QueuePlace | None, now: datetime) -> Cell:
 
 async def _active(
     services: ServiceContext, caller: Caller, runs: Sequence[Simulation], asked: Asked
-) -> PartOfRows[Line]:
+) -> PartOfRows[Row]:
     """Return those that hold something, with what was predicted and what is really used."""
     found = part(runs, asked, "active")
     rows, _ = await usage.simulations(services, caller) if found.rows else ((), 0)
@@ -213,7 +205,7 @@ async def _active(
 
 def _runs(
     services: ServiceContext, caller: Caller, run: Simulation, live: Usage | None, now: datetime
-) -> Line:
+) -> Row:
     status = run.status
     end = None if status.reservation is None else status.reservation.end
     used = cluster_bars.measured(live)
@@ -294,7 +286,7 @@ def _over_at(run: Simulation) -> tuple[float, str]:
     return (0.0 if at is None else at.timestamp()), run.name
 
 
-def _over(services: ServiceContext, caller: Caller, run: Simulation, now: datetime) -> Line:
+def _over(services: ServiceContext, caller: Caller, run: Simulation, now: datetime) -> Row:
     status = run.status
     ended = status.completed_at or status.decided_at
     cells = [values.state("Simulation", status.phase)]
@@ -310,10 +302,10 @@ def _over(services: ServiceContext, caller: Caller, run: Simulation, now: dateti
     return _line(run, *cells, over=True)
 
 
-def _line(run: Simulation, *cells: Cell, over: bool = False) -> Line:
+def _line(run: Simulation, *cells: Cell, over: bool = False) -> Row:
     href = values.address("simulations", run.name, run.namespace)
     key = f"{run.kind}/{run.namespace}/{run.name}"
-    return Line(key, (Cell("link", run.key.label, href=href), *cells), over)
+    return Row(key, (Cell("link", run.key.label, href=href), *cells), over)
 
 
 def _cluster(services: ServiceContext, caller: Caller, run: Simulation) -> Cell:
