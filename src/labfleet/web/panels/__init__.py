@@ -1,1 +1,4 @@
-"""Tabs of the pages of single objects; each is a row of `panel_table`."""
+"""Tabs of the pages of single objects, each in a module; `panel_table` lists them.
+
+Start at `topology`.
+"""

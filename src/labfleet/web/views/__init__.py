@@ -1,1 +1,4 @@
-"""Pages of the console that show many objects; each is a row of `view_table`."""
+"""Pages of the console, one module each; `view_table` beside this package lists them.
+
+Start at `alerts`.
+"""
