@@ -7,15 +7,18 @@ from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
 from labfleet.web.views import (
     alerts,
+    audit,
     discovery,
     fleet,
     garbage,
     learning,
     my_labs,
     replicas,
+    settings,
     simulations,
 )
 
+_OPERATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
@@ -37,6 +40,9 @@ VIEWS = (
     View(discovery.ROOT, "Discovery", "views/sheet.html", discovery.page, "Upkeep", "Region"),
     View(garbage.ROOT, "Garbage", "views/sheet.html", garbage.page, "Upkeep", "Region"),
     View(replicas.ROOT, "Replicas", "views/sheet.html", replicas.page, "Upkeep", "Worker"),
+    View(settings.ROOT, "Settings", "views/settings.html", settings.page, "Upkeep", "Settings"),
+    View(audit.ROOT, "Audit", "views/audit.html", audit.page, "Upkeep", "", _OPERATORS),
+    View(audit.ONE, "Change", "views/audit_change.html", audit.one),
 )
 
 
