@@ -116,6 +116,7 @@ def plots_of(runs: Sequence[Run]) -> tuple[Plot, ...]:
 
 
 def address(**wanted: str | None) -> str:
+    """Return the address of the page with this query; what is None is left out."""
     said = urlencode({name: str(value) for name, value in wanted.items() if value is not None})
     return f"{ROOT}?{said}" if said else ROOT
 
