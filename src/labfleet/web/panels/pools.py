@@ -52,6 +52,7 @@ async def workers(services: ServiceContext, caller: Caller, obj: Resource, asked
                     heads=tuple(Head(column.title, column.wide) for column in section.columns),
                     rows=tuple(row.cells for row in table.rows),
                     more=table.more,
+                    further="/fleet?view=table",
                     caption=f"Workers that are {name}",
                 )
             )
