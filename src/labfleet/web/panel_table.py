@@ -16,6 +16,7 @@ from labfleet.web.panels import (
     objects,
     pools,
     ports,
+    topology,
     worker_sessions,
 )
 from labfleet.web.view import Asked, Panel, Tab
@@ -35,6 +36,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("Pool", "promises", "Promises", _SHEET, pools.promises),
     Panel("Pool", "events", "Events", _EVENTS, objects.happened),
     Panel("Pool", "yaml", "YAML", _YAML, objects.written),
+    Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
 )
 FIRST = "Overview"
 """The title of the tab that every object's page has."""

@@ -1,1 +1,4 @@
-"""Pages of the console that show many objects, each in a module. Start at `alerts`."""
+"""Pages of the console, one module each; `view_table` beside this package lists them.
+
+Start at `alerts`.
+"""
