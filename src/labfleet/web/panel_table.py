@@ -9,10 +9,34 @@ from urllib.parse import urlencode
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.panels import simulation, topology
+from labfleet.web.panels import (
+    machine,
+    measured_server,
+    monitoring,
+    objects,
+    pools,
+    ports,
+    simulation,
+    topology,
+    worker_sessions,
+)
 from labfleet.web.view import Asked, Panel, Tab
 
+_SHEET, _EVENTS, _YAML = "panels/sheet.html", "panels/events.html", "panels/yaml.html"
 PANELS: tuple[Panel, ...] = (
+    Panel("Worker", "cml", "CML", _SHEET, measured_server.make),
+    Panel("Worker", "monitoring", "Monitoring", "panels/monitoring.html", monitoring.make),
+    Panel("Worker", "machine", "Machine", _SHEET, machine.make),
+    Panel("Worker", "sessions", "Sessions", _SHEET, worker_sessions.make),
+    Panel("Worker", "ports", "Ports", _SHEET, ports.make),
+    Panel("Worker", "events", "Events", _EVENTS, objects.happened),
+    Panel("Worker", "yaml", "YAML", _YAML, objects.written),
+    Panel("Pool", "workers", "Workers", _SHEET, pools.workers),
+    Panel("Pool", "sessions", "Sessions", _SHEET, pools.sessions),
+    Panel("Pool", "history", "History", _SHEET, pools.history),
+    Panel("Pool", "promises", "Promises", _SHEET, pools.promises),
+    Panel("Pool", "events", "Events", _EVENTS, objects.happened),
+    Panel("Pool", "yaml", "YAML", _YAML, objects.written),
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
     Panel(
         "Simulation",
