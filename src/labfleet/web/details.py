@@ -25,11 +25,13 @@ from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import group_seats, session_kept, session_told
+from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, panel_table, recommended, values, words
+from labfleet.web import charts, life_line, overview, panel_table, recommended, values, words
 from labfleet.web.charts import Used
+from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
 from labfleet.web.recommended import Panel
@@ -84,6 +86,8 @@ class Detail:
     """The page of the object that has the name now, when another one was asked for."""
     opened: Opened = Opened()
     """Its tabs, and what the open one shows."""
+    life: tuple[Step, ...] = ()
+    """The steps of a session's life."""
 
 
 async def detail(
@@ -114,7 +118,6 @@ async def detail(
     if obj is not None:
         address = values.address(row.plural, real, namespace, uid)
         opened = await panel_table.opened(services, caller, obj, asked, address)
-    decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -126,30 +129,25 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
-        starts="" if found is None or found.expected is None else session_told.words(found.expected),
+        starts=""
+        if found is None or found.expected is None
+        else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
         events=overview.recent_events(past[::-1], caller, now, only=meant),
-        times={} if found is None else {
-            each.type: values.instant(each.last_transition_time, now) for each in found.conditions
-        },
+        times=_times(found, now),
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
-        told=tuple(
-            (values.instant(each.at, now), each.notice.subject)
-            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-        ),
+        told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
         opened=opened,
-    )  # fmt: skip
+        life=_life(services, obj, past, now),
+    )
 
 
 async def _past(
@@ -161,6 +159,36 @@ async def _past(
         if gone:
             raise
         return ()
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    decision = None if found is None else found.decision
+    candidates = () if decision is None else decision.candidates
+    return tuple((each, wording.short(each.shortages)) for each in candidates)
+
+
+def _told(
+    past: tuple[stores.Event, ...], meant: str, now: datetime
+) -> tuple[tuple[Cell, str], ...]:
+    """Return what its owner was told, the newest first; `past` is newest first too."""
+    found = notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in found)
+
+
+def _times(found: Explanation | None, now: datetime) -> dict[str, Cell]:
+    """Return since when each condition is as it is."""
+    known = () if found is None else found.conditions
+    return {each.type: values.instant(each.last_transition_time, now) for each in known}
+
+
+def _life(
+    services: ServiceContext, obj: Resource | None, past: tuple[stores.Event, ...], now: datetime
+) -> tuple[Step, ...]:
+    if not isinstance(obj, Session):
+        return ()
+    looked_for = Leads(services.cache).looked_for(obj)
+    phases = life_line.entered(past[::-1], obj.metadata.uid)
+    return life_line.of(obj, phases, looked_for, now)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:

@@ -9,9 +9,17 @@ from urllib.parse import urlencode
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.web.panels import session_tabs, session_use, written
 from labfleet.web.view import Asked, Panel, Tab
 
-PANELS: tuple[Panel, ...] = ()
+PANELS: tuple[Panel, ...] = (
+    Panel("Session", "access", "Access", "panels/access.html", session_tabs.access),
+    Panel("Session", "use", "Use", "panels/session_use.html", session_use.panel),
+    Panel("Session", "ports", "Ports", "panels/ports.html", session_tabs.ports),
+    Panel("Session", "decision", "Decision", "panels/decision.html", session_tabs.decision),
+    Panel("Session", "events", "Events", "panels/happenings.html", session_tabs.events),
+    Panel("Session", "yaml", "YAML", "panels/written.html", written.panel),
+)
 FIRST = "Overview"
 """The title of the tab that every object's page has."""
 
