@@ -5,12 +5,13 @@ from __future__ import annotations
 from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
-from labfleet.web.views import my_labs
+from labfleet.web.views import my_labs, queue
 
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
     View("/", "Overview", "overview.html", overview.page, "Now"),
+    View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
