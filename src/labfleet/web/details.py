@@ -30,6 +30,8 @@ from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import charts, life_line, overview, panel_table, recommended, values, words
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
 from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
@@ -88,6 +90,8 @@ class Detail:
     """Its tabs, and what the open one shows."""
     life: tuple[Step, ...] = ()
     """The steps of a session's life."""
+    acts: tuple[Offer, ...] = ()
+    """What its reader may do with it."""
 
 
 async def detail(
@@ -114,10 +118,7 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
-    opened = Opened()
-    if obj is not None:
-        address = values.address(row.plural, real, namespace, uid)
-        opened = await panel_table.opened(services, caller, obj, asked, address)
+    address = values.address(row.plural, real, namespace, uid)
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -145,9 +146,19 @@ async def detail(
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
-        opened=opened,
+        opened=Opened() if obj is None else await panel_table.opened(
+            services, caller, obj, asked, address
+        ),
         life=_life(services, obj, past, now),
-    )
+        acts=() if obj is None else table.offered(services, caller, obj),
+    )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(
@@ -161,18 +172,10 @@ async def _past(
         return ()
 
 
-def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
-    decision = None if found is None else found.decision
-    candidates = () if decision is None else decision.candidates
-    return tuple((each, wording.short(each.shortages)) for each in candidates)
-
-
-def _told(
-    past: tuple[stores.Event, ...], meant: str, now: datetime
-) -> tuple[tuple[Cell, str], ...]:
-    """Return what its owner was told, the newest first; `past` is newest first too."""
-    found = notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-    return tuple((values.instant(each.at, now), each.notice.subject) for each in found)
+def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tuple[Cell, str], ...]:
+    """Return what the owner of the object with that uid was told, the newest first."""
+    newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
 
 
 def _times(found: Explanation | None, now: datetime) -> dict[str, Cell]:

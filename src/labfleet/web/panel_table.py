@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.panels import session_tabs, session_use, written
+from labfleet.web.panels import session_tabs, session_use, topology, written
 from labfleet.web.view import Asked, Panel, Tab
 
 PANELS: tuple[Panel, ...] = (
@@ -19,6 +19,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("Session", "decision", "Decision", "panels/decision.html", session_tabs.decision),
     Panel("Session", "events", "Events", "panels/happenings.html", session_tabs.events),
     Panel("Session", "yaml", "YAML", "panels/written.html", written.panel),
+    Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
 )
 FIRST = "Overview"
 """The title of the tab that every object's page has."""

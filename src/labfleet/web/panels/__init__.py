@@ -1,4 +1,4 @@
-"""Tabs of the pages of single objects, one module each; `panel_table` beside this package lists them.
+"""Tabs of the pages of single objects, each in a module; `panel_table` lists them.
 
-Start at `session_tabs`.
+Start at `topology`.
 """

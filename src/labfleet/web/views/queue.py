@@ -12,8 +12,8 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.session import Session
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import waiting
-from labfleet.service.reads.waiting import Teller, Waits
+from labfleet.service.reads import queue
+from labfleet.service.reads.queue import Teller, Waits
 from labfleet.web import values, words
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -75,10 +75,10 @@ class QueuePage:
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> QueuePage:
     """Return the page that the query asks for; Invalid when its number means nothing."""
-    wanted = {name: asked.last(name) for name in waiting.FIELDS if asked.last(name)}
+    wanted = {name: asked.last(name) for name in queue.FIELDS if asked.last(name)}
     number = _number(asked.last("page", "1"))
     first = (number - 1) * words.ROWS
-    found = await waiting.read(services, caller, wanted=wanted, first=first, limit=words.ROWS)
+    found = await queue.read(services, caller, wanted=wanted, first=first, limit=words.ROWS)
     teller, now = Teller(services, caller), services.clock.now()
     last = first + len(found.rows)
     return QueuePage(
@@ -88,7 +88,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> QueueP
         first=first,
         choices=tuple(
             Choice(name, _TITLES[name], wanted.get(name, ""), found.choices[name][:CHOICES])
-            for name in waiting.FIELDS
+            for name in queue.FIELDS
             if len(found.choices[name]) > 1 or name in wanted
         ),
         filtered=bool(wanted),
