@@ -26,13 +26,23 @@ from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import group_seats, session_kept, session_told
 from labfleet.service.kinds.pool_leads import Leads
-from labfleet.service.reads import explain, notices
+from labfleet.service.reads import classes, explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, life_line, overview, panel_table, recommended, values, words
+from labfleet.web import (
+    charts,
+    course_dates,
+    life_line,
+    overview,
+    panel_table,
+    recommended,
+    values,
+    words,
+)
 from labfleet.web.acts import table
 from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
+from labfleet.web.course_dates import DateRow
 from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
@@ -90,6 +100,8 @@ class Detail:
     """Its tabs, and what the open one shows."""
     life: tuple[Step, ...] = ()
     """The steps of a session's life."""
+    dates: tuple[DateRow, ...] = ()
+    """The dates of a course."""
     acts: tuple[Offer, ...] = ()
     """What its reader may do with it."""
 
@@ -150,6 +162,7 @@ async def detail(
             services, caller, obj, asked, address
         ),
         life=_life(services, obj, past, now),
+        dates=course_dates.of(obj),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
 
@@ -243,6 +256,8 @@ def _facts(
         facts += _reached(obj)
         facts += _kept(caller, obj, now)
         facts += _attempts(obj)
+    if isinstance(obj, Group):
+        facts += _class(services, caller, obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
@@ -255,6 +270,16 @@ def _group(services: ServiceContext, caller: Caller, obj: Resource, name: str) -
     if group is None or not access.sees(caller.principal, group):
         return Cell("text", name)
     return Cell("link", name, href=values.address("groups", name, obj.metadata.namespace))
+
+
+def _class(services: ServiceContext, caller: Caller, obj: Group) -> Iterator[tuple[str, Cell]]:
+    """Yield the links to the page of the class, and to the course that it is a date of."""
+    where = values.address("class", obj.name, obj.namespace)
+    yield "Class", Cell("link", "its seats as a grid, and a list to print", href=where)
+    course = classes.course_of(services, caller, obj)
+    if course is not None:
+        href = values.address("courses", course.name, course.namespace)
+        yield "Course", Cell("link", course.name, href=href)
 
 
 def _reached(obj: Session) -> list[tuple[str, Cell]]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
-from labfleet.web.views import alerts, discovery, fleet, garbage, my_labs, queue, replicas
+from labfleet.web.views import (
+    alerts,
+    class_room,
+    discovery,
+    fleet,
+    garbage,
+    my_labs,
+    queue,
+    replicas,
+)
 
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
@@ -15,6 +24,8 @@ VIEWS = (
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
     View(fleet.ROOT, "Fleet", "views/fleet.html", fleet.page, "Servers", "Worker"),
+    View(class_room.ROOT, "Classes", "views/class_list.html", class_room.listed, "Labs", "Group"),
+    View(f"{class_room.ROOT}/", "Class", "views/class_room.html", class_room.page),
     View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
     View(discovery.ROOT, "Discovery", "views/sheet.html", discovery.page, "Upkeep", "Region"),
