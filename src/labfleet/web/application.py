@@ -158,7 +158,9 @@ class Pages:
         scope.get(TAKER, _take_nothing)(caller.principal)
         found = await self._acts.done(caller, path, _query(scope), form, key)
         if isinstance(found, acts.Done):
-            return _redirect(found.where, doors.say(scope, seals.said(token, found.said)))
+            return _redirect(
+                found.where, doors.say(scope, seals.said(token, found.said, found.undo))
+            )
         return self._shown(scope, caller, found)
 
     def _shown(self, scope: Scope, caller: Caller, found: acts.Shown) -> Answer:
@@ -289,7 +291,7 @@ class Pages:
         caller: Caller | None = None, **values: Any,
     ) -> Answer:  # fmt: skip
         principal = None if caller is None else caller.principal
-        heard = "" if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
+        heard = None if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
         made = self._jinja.get_template(name).render(
             principal=principal,
             readable=() if principal is None else sorted(overview.readable(principal)),

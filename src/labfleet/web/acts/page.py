@@ -21,6 +21,7 @@ from labfleet.web.acts import fields as forms
 from labfleet.web.acts.act import Act, Doing
 from labfleet.web.acts.fields import Field
 
+_OURS = frozenset({"flag", "hidden"})
 _NOTHING: Mapping[str, str] = {}
 LOOK = "look"
 """Name of the button that asks what would follow, and does nothing."""
@@ -52,10 +53,11 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of an act, and where it is seen."""
+    """What became of an act, where it is seen, and the address of what takes it back."""
 
     said: str
     where: str
+    undo: str = ""
 
 
 async def begun(
@@ -92,11 +94,15 @@ async def asking(
     seen = acts.seen_fields(act, doing.services, doing.caller, doing.obj)
     # An address may fill a field, and tick nothing: what ends more is a person's own choice.
     texts = {
-        each.name: each.first if each.show == "flag" else first.get(each.name, each.first)
+        each.name: each.first if each.show in _OURS else first.get(each.name, each.first)
         for each in seen
     }
     if given is not None:
-        texts = {each.name: given.get(each.name, "") for each in seen}
+        # What is hidden says how the object was when the form was made: a new form says it anew.
+        texts = {
+            each.name: each.first if each.show == "hidden" else given.get(each.name, "")
+            for each in seen
+        }
     follows: tuple[str, ...] = ()
     if not closed:
         doing, error = _with_values(doing, seen, texts, error, strict=given is not None)
@@ -135,8 +141,9 @@ async def done(doing: Doing, act: Act, given: Mapping[str, str]) -> Done:
     """Do it, and return what the service said; a LabfleetError when it refuses."""
     seen = acts.seen_fields(act, doing.services, doing.caller, doing.obj)
     doing = replace(doing, values=forms.read(seen, given))
+    undo = "" if act.undo is None else act.undo(doing)
     said = await act.does(doing)
-    return Done(said, act.goes(doing) if act.goes is not None else _back(doing, act))
+    return Done(said, act.goes(doing) if act.goes is not None else _back(doing, act), undo)
 
 
 def _back(doing: Doing, act: Act) -> str:

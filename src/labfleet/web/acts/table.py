@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.acts import act, session_acts, upkeep_worker_acts, worker_acts
+from labfleet.web.acts import (
+    act,
+    class_acts,
+    learning_acts,
+    pool_acts,
+    session_acts,
+    upkeep_acts,
+    upkeep_worker_acts,
+    worker_acts,
+)
 from labfleet.web.acts.act import ROOT, Act, Offer
 
-ACTS: tuple[Act, ...] = (*worker_acts.ACTS, *upkeep_worker_acts.ACTS, *session_acts.ACTS)
+ACTS: tuple[Act, ...] = (
+    *worker_acts.ACTS,
+    *upkeep_worker_acts.ACTS,
+    *session_acts.ACTS,
+    *pool_acts.ACTS,
+    *class_acts.ACTS,
+    *learning_acts.ACTS,
+    *upkeep_acts.ACTS,
+)
 
 
 def of(kind: str) -> tuple[Act, ...]:
