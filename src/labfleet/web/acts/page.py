@@ -20,6 +20,7 @@ from labfleet.web.acts import act as acts
 from labfleet.web.acts import fields as forms
 from labfleet.web.acts.act import Act, Doing
 from labfleet.web.acts.fields import Field
+from labfleet.web.statuses import status_of
 
 _OURS = frozenset({"flag", "hidden"})
 _NOTHING: Mapping[str, str] = {}
@@ -150,17 +151,6 @@ def _back(doing: Doing, act: Act) -> str:
     if act.whole or not doing.name:
         return f"/{act.plural}"
     return values.address(act.plural, doing.name, doing.namespace)
-
-
-def status_of(error: errors.LabfleetError) -> int:
-    """Return the HTTP status of a page that shows a refusal."""
-    for kind, status in (
-        (errors.Denied, 403), (errors.Gone, 404), (errors.Invalid, 400), (errors.Conflict, 409),
-        (errors.Temporary, 503), (errors.Permanent, 422),
-    ):  # fmt: skip
-        if isinstance(error, kind):
-            return status
-    return 500
 
 
 def _sentence(error: errors.LabfleetError | None) -> str:
