@@ -29,7 +29,7 @@ from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
-from labfleet.web.acts import seals
+from labfleet.web.acts import seals, table
 from labfleet.web.statuses import status_of
 from labfleet.web.values import exact
 from labfleet.web.view import Asked
@@ -187,6 +187,7 @@ class Pages:
         return self._page(
             scope, "list.html", 200,
             caller=caller, table=found, title=found.section.title, said=row.summary,
+            acts=table.of_kind(caller, row.name),
             here=f"/{row.plural}",
         )  # fmt: skip
 

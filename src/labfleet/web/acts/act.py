@@ -86,6 +86,14 @@ class Doing:
         return f"{flag} {shlex.quote(value)}" if value else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is said of an act that made something, and where that is seen."""
+
+    said: str
+    where: str
+
+
 Follows = Callable[[Doing], Awaitable[Sequence[str]]]
 Open = Callable[[ServiceContext, Caller, Any], str | None]
 
@@ -112,7 +120,7 @@ class Act:
     title: str
     right: str
     routes: str
-    does: Callable[[Doing], Awaitable[str]]
+    does: Callable[[Doing], Awaitable[str | Outcome]]
     line: Callable[[Doing], str]
     follows: Follows = _nothing
     fields: Callable[[ServiceContext, Caller, Any], tuple[Field, ...]] = lambda _s, _c, _o: ()
@@ -121,6 +129,8 @@ class Act:
     grave: bool = False
     many: bool = False
     whole: bool = False
+    look: bool = False
+    """Whether its form has to be looked at with what follows before it can be sent."""
     blind: bool = False
     goes: Callable[[Doing], str] | None = None
     """Where the result is seen; the object's own page without it."""

@@ -50,6 +50,8 @@ class Asking:
     problem: str = ""
     places: tuple[tuple[str, str], ...] = ()
     status: int = 200
+    ready: bool = True
+    """Whether it may be sent: what has to be looked at before was, and is not refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ async def asking(
         back=_back(doing, act), follows=follows, fields=() if closed else seen, given=texts,
         line=act.line(doing), closed=closed, problem=_sentence(error), places=_places(error),
         status=200 if error is None or given is None else status_of(error),
+        ready=not act.look or (given is not None and error is None),
     )  # fmt: skip
 
 
@@ -144,6 +147,8 @@ async def done(doing: Doing, act: Act, given: Mapping[str, str]) -> Done:
     doing = replace(doing, values=forms.read(seen, given))
     undo = "" if act.undo is None else act.undo(doing)
     said = await act.does(doing)
+    if isinstance(said, acts.Outcome):
+        return Done(said.said, said.where, undo)
     return Done(said, act.goes(doing) if act.goes is not None else _back(doing, act), undo)
 
 
