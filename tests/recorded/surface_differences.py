@@ -7,6 +7,7 @@ from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
+from surface_of_livelabs import LIVE_LABS
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
@@ -452,6 +453,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | GROUPS
     | KEPT
+    | LIVE_LABS
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS

@@ -90,6 +90,8 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        # Before anything is read: what happens from here on the page's script hears of the stream.
+        scope["labfleet.at"] = self._services.cache.cursor
         try:
             answer = await self._answer(scope, receive)
         except errors.LabfleetError as error:
@@ -240,11 +242,13 @@ class Pages:
         try:
             if not doors.plausible(text):
                 return self._login(scope, 400, "That is not a token.", form.get("next", ""))
-            await self._tokens.authenticate(text)
+            principal = await self._tokens.authenticate(text)
         except errors.Denied as error:
             said = error.message[:1].upper() + error.message[1:] + "."
             return self._login(scope, 401, said, form.get("next", ""))
-        return _redirect(doors.safe_next(form.get("next", "")), doors.set_cookie(scope, text))
+        wanted = doors.safe_next(form.get("next", ""))
+        where = navigation.home(principal) if wanted == "/" else wanted
+        return _redirect(where, doors.set_cookie(scope, text))
 
     def _login(self, scope: Scope, status: int, problem: str, wanted: str = "") -> Answer:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -297,10 +301,12 @@ class Pages:
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
             now=clock.format_instant(self._services.clock.now()),
             rate=self._services.clock.rate,
+            at=scope.get("labfleet.at") or "",
             utc=exact,
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
             navigation=() if principal is None else navigation.shown(principal),
+            home="/" if principal is None else navigation.home(principal),
             heard=heard,
             **{"here": "", **values},
         )

@@ -114,11 +114,7 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
-    opened = Opened()
-    if obj is not None:
-        address = values.address(row.plural, real, namespace, uid)
-        opened = await panel_table.opened(services, caller, obj, asked, address)
-    decision = None if found is None else found.decision
+    address = values.address(row.plural, real, namespace, uid)
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -132,10 +128,7 @@ async def detail(
         advice=_advice(found),
         starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
@@ -145,16 +138,22 @@ async def detail(
         },
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
-        told=tuple(
-            (values.instant(each.at, now), each.notice.subject)
-            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-        ),
+        told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
-        opened=opened,
+        opened=Opened() if obj is None else await panel_table.opened(
+            services, caller, obj, asked, address
+        ),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(
@@ -166,6 +165,12 @@ async def _past(
         if gone:
             raise
         return ()
+
+
+def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tuple[Cell, str], ...]:
+    """Return what the owner of the object with that uid was told, the newest first."""
+    newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:
