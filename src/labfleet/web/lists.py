@@ -5,6 +5,7 @@ Its columns are those of `labfleet get`; a kind with a table on the first page i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -23,9 +24,13 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind) -> Table:
     """Return the first objects of a kind by name; Denied when the caller may not read it."""
     access.demand(caller.principal, "read", row.name)
     await services.fresh()
-    now = services.clock.now()
-    found = sorted(overview.seen(services, caller, row.name), key=lambda each: each.key)
-    section = section_of(row)
+    return table_of(services, row, overview.seen(services, caller, row.name))
+
+
+def table_of(services: ServiceContext, row: Kind, objects: Iterable[Resource]) -> Table:
+    """Return the first of some objects of a kind by name, with the columns of its list."""
+    now, section = services.clock.now(), section_of(row)
+    found = sorted(objects, key=lambda each: each.key)
     return Table(
         section=section,
         rows=tuple(_row(section, obj, now) for obj in found[: words.ROWS]),
