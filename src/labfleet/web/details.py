@@ -110,10 +110,7 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
-    opened = Opened()
-    if obj is not None:
-        address = values.address(row.plural, real, namespace, uid)
-        opened = await panel_table.opened(services, caller, obj, asked, address)
+    address = values.address(row.plural, real, namespace, uid)
     decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
@@ -141,14 +138,13 @@ async def detail(
         },
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
-        told=tuple(
-            (values.instant(each.at, now), each.notice.subject)
-            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-        ),
+        told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
-        opened=opened,
+        opened=Opened() if obj is None else await panel_table.opened(
+            services, caller, obj, asked, address
+        ),
     )  # fmt: skip
 
 
@@ -161,6 +157,12 @@ async def _past(
         if gone:
             raise
         return ()
+
+
+def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tuple[Cell, str], ...]:
+    """Return what the owner of the object with that uid was told, the newest first."""
+    newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:
