@@ -147,15 +147,9 @@ class Pages:
         )
 
     async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
-        """Lead to the kind's table on the first page, or show a list of its own."""
-        if row.page is not None and access.may(caller.principal, "read", row.name):
-            return _redirect(f"/#{row.plural}")
-        found = await lists.listed(self._services, caller, row)
-        return self._page(
-            scope, "list.html", 200,
-            caller=caller, table=found, title=found.section.title, said=row.summary,
-            here=f"/{row.plural}",
-        )  # fmt: skip
+        """Show the list of a kind as the query asks for it."""
+        found = await lists.page(self._services, caller, row, Asked(_query(scope)))
+        return self._page(scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}")
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
         """Show the API's document, which needs no token, like the document itself."""
