@@ -27,6 +27,7 @@ from labfleet.interfaces import store as stores
 from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
+from labfleet.resources.hosted_labs import HostedLab
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
@@ -106,6 +107,10 @@ def licences() -> Iterator[Step]:
     yield "GET", f"{at}/ports", None
     sent = {"first": 5041, "reason": "that lab is switched off"}
     yield "POST", f"{at}/ports/release", sent
+    yield "GET", f"{at}/labs", None
+    said = {"reason": "the reference lab of the course"}
+    yield "POST", f"{at}/labs/lab-9/ignore", said
+    yield "DELETE", f"{at}/labs/lab-9/ignore", None
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
@@ -407,7 +412,10 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     ready = {"phase": WorkerPhase.READY, "summary": "running", "machine": machine}
     held = HeldPorts(transport="tcp", first=5041, last=5042, lab="lab-9", owner="kim",
                      since=world.clock.now())  # fmt: skip
-    await world.status(workers["w2"], **ready, held_ports=(held,), cml=CmlStatus(labs=1))
+    lab = HostedLab(id="lab-9", title="ospf", owner="kim", state="STARTED", nodes=4, running=3,
+                    since=world.clock.now())  # fmt: skip
+    seen = {"held_ports": (held,), "hosted_labs": (lab,), "cml": CmlStatus(labs=1)}
+    await world.status(workers["w2"], **ready, **seen)
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
     await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")

@@ -47,6 +47,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "ports",
         "Show which ports of workers are used, held and free.",
     ),
+    "labs": (
+        "labfleet.cli.commands.labs",
+        "labs",
+        "List the labs on a worker's server, and whose they are.",
+    ),
+    "ignore-lab": (
+        "labfleet.cli.commands.labs",
+        "ignore_lab",
+        "Leave a lab that is no session's alone.",
+    ),
     "recommend": (
         "labfleet.cli.commands.recommending",
         "recommend",

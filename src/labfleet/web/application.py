@@ -22,11 +22,14 @@ import jinja2
 from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.service.core import access
+from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
+from labfleet.web.acts import answers as acts
+from labfleet.web.acts import seals
 from labfleet.web.values import exact
 from labfleet.web.view import Asked
 
@@ -37,6 +40,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FORM_LIMIT = 8192
 _NO_PAGE = "There is no page at this address."
+_NOT_OURS = "This form was not sent from a page of this server."
+TAKER = "labfleet.taker"
+"""Where the scope has the function that counts a caller's writes (`api.front`)."""
 _HERE = Path(__file__).parent
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -85,6 +91,7 @@ class Pages:
         self._files = _files()
         self._jinja = _templates()
         self._read: api_docs.ApiDocs | None = None
+        self._acts = acts.Acts(services)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -111,6 +118,8 @@ class Pages:
         path, method = scope["path"], scope["method"]
         if path in {"/login", "/logout"} and method == "POST":
             return await self._door(scope, receive)
+        if method == "POST" and path.startswith(acts.ROOTS):
+            return await self._acted(scope, receive)
         if method not in {"GET", "HEAD"}:
             return self._error(
                 scope, 405, "This page can only be read.", ((b"allow", b"GET, HEAD"),),
@@ -127,12 +136,40 @@ class Pages:
             return _to_the_form(scope, path)
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
+        if path.startswith(acts.ROOTS):
+            found = await self._acts.shown(caller, path, _query(scope))
+            return self._shown(scope, caller, found)
         asked = view_table.at(path)
         if asked is not None:
             view, name = asked
             data = await view.make(self._services, caller, Asked(_query(scope), name))
             return self._page(scope, view.template, 200, caller=caller, page=data, here=view.path)
         return await self._object(scope, caller, path)
+
+    async def _acted(self, scope: Scope, receive: Receive) -> Answer:
+        """Do what a form of ours asks for; it is one only with the seal of this visit's token."""
+        if not doors.same_site(scope):
+            return self._error(scope, 403, _NOT_OURS)
+        path, token, caller = scope["path"], doors.token(scope), await self._caller(scope)
+        if caller is None or token is None:
+            return _to_the_form(scope, path)
+        form = await _form(scope, receive, acts.FORM_LIMIT, acts.FIELDS_LIMIT)
+        key = seals.key_of(token, form.get(seals.FIELD, [""])[-1])
+        if key is None:
+            return self._error(scope, 403, f"{_NOT_OURS} Open it again.", caller=caller)
+        scope.get(TAKER, _take_nothing)(caller.principal)
+        found = await self._acts.done(caller, path, _query(scope), form, key)
+        if isinstance(found, acts.Done):
+            return _redirect(found.where, doors.say(scope, seals.said(token, found.said)))
+        return self._shown(scope, caller, found)
+
+    def _shown(self, scope: Scope, caller: Caller, found: acts.Shown) -> Answer:
+        """Answer with a page that has a form, sealed for this visit."""
+        key = self._services.ids.uid()
+        return self._page(
+            scope, found.template, found.status, caller=caller, page=found.page, here=found.here,
+            seal=seals.sealed(doors.token(scope) or "", key),
+        )  # fmt: skip
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
         plural, _, name = path.strip("/").partition("/")
@@ -191,19 +228,22 @@ class Pages:
     async def _door(self, scope: Scope, receive: Receive) -> Answer:
         """Sign in or out. A form of another site does neither."""
         if not doors.same_site(scope):
-            return self._error(scope, 403, "This form was not sent from a page of this server.")
+            return self._error(scope, 403, _NOT_OURS)
         if scope["path"] == "/logout":
             return _redirect("/login", doors.drop_cookie(scope))
-        form = await _form(scope, receive)
+        sent = await _form(scope, receive)
+        form = {name: found[-1] for name, found in sent.items()}
         text = form.get("token", "").strip()
         try:
             if not doors.plausible(text):
                 return self._login(scope, 400, "That is not a token.", form.get("next", ""))
-            await self._tokens.authenticate(text)
+            principal = await self._tokens.authenticate(text)
         except errors.Denied as error:
             said = error.message[:1].upper() + error.message[1:] + "."
             return self._login(scope, 401, said, form.get("next", ""))
-        return _redirect(doors.safe_next(form.get("next", "")), doors.set_cookie(scope, text))
+        wanted = doors.safe_next(form.get("next", ""))
+        where = navigation.home(principal) if wanted == "/" else wanted
+        return _redirect(where, doors.set_cookie(scope, text))
 
     def _login(self, scope: Scope, status: int, problem: str, wanted: str = "") -> Answer:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -247,6 +287,7 @@ class Pages:
         caller: Caller | None = None, **values: Any,
     ) -> Answer:  # fmt: skip
         principal = None if caller is None else caller.principal
+        heard = "" if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
         made = self._jinja.get_template(name).render(
             principal=principal,
             readable=() if principal is None else sorted(overview.readable(principal)),
@@ -260,9 +301,12 @@ class Pages:
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
             navigation=() if principal is None else navigation.shown(principal),
+            home="/" if principal is None else navigation.home(principal),
+            heard=heard,
             **{"here": "", **values},
         )
-        return Answer(status, made.encode("utf-8", "replace"))
+        headers = (doors.say(scope, ""),) if heard else ()
+        return Answer(status, made.encode("utf-8", "replace"), headers=headers)
 
     def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
         """Return what is paused, for callers who may read settings."""
@@ -279,6 +323,7 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     plural = path.strip("/").partition("/")[0]
     exists = (
         path == "/logout"
+        or path.startswith(acts.ROOTS)
         or view_table.at(path) is not None
         or any(each.plural == plural for each in KINDS.values())
     )
@@ -300,8 +345,14 @@ def _query(scope: Scope) -> dict[str, list[str]]:
     return parse_qs(scope.get("query_string", b"").decode("latin-1"))
 
 
-async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
-    """Return the fields of a small form; Invalid when it is none."""
+def _take_nothing(_principal: Principal) -> None:
+    """Count no write: nobody has said how many there may be."""
+
+
+async def _form(
+    scope: Scope, receive: Receive, limit: int = FORM_LIMIT, fields: int = 10
+) -> dict[str, list[str]]:
+    """Return the values of a form's fields by name; Invalid when it is none, or too long."""
     kind = doors.header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise errors.Invalid("Send the form as a browser does.")
@@ -312,13 +363,12 @@ async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
             raise errors.Invalid("The form did not arrive whole.")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > FORM_LIMIT:
-            raise errors.Invalid(f"A form has at most {FORM_LIMIT} bytes.")
+        if len(body) > limit:
+            raise errors.Invalid(f"A form has at most {limit} bytes.")
     try:
-        fields = parse_qs(body.decode("ascii"), max_num_fields=10)
+        return parse_qs(body.decode("ascii"), max_num_fields=fields)
     except ValueError:
         raise errors.Invalid("The form cannot be read.") from None
-    return {name: found[-1] for name, found in fields.items()}
 
 
 @functools.cache

@@ -29,6 +29,8 @@ from labfleet.service.reads import explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
 from labfleet.web import charts, overview, panel_table, recommended, values, words
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
@@ -84,6 +86,8 @@ class Detail:
     """The page of the object that has the name now, when another one was asked for."""
     opened: Opened = Opened()
     """Its tabs, and what the open one shows."""
+    acts: tuple[Offer, ...] = ()
+    """What its reader may do with it."""
 
 
 async def detail(
@@ -111,7 +115,6 @@ async def detail(
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
     address = values.address(row.plural, real, namespace, uid)
-    decision = None if found is None else found.decision
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -125,10 +128,7 @@ async def detail(
         advice=_advice(found),
         starts="" if found is None or found.expected is None else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
@@ -145,7 +145,15 @@ async def detail(
         opened=Opened() if obj is None else await panel_table.opened(
             services, caller, obj, asked, address
         ),
+        acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(

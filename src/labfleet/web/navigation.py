@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
+from labfleet.service.core.roles import Role
 from labfleet.web import view_table, words
+from labfleet.web.views import my_labs
 
 GROUPS = ("Now", "Labs", "Servers", "Learning", "Upkeep")
 """The headings in their order; kinds that name none stand under the last."""
@@ -30,6 +32,11 @@ class Link:
 
     title: str
     href: str
+
+
+def home(principal: Principal) -> str:
+    """Return the page on which somebody begins: people of role user with their own labs."""
+    return my_labs.ROOT if principal.role is Role.USER else "/"
 
 
 def shown(principal: Principal) -> tuple[tuple[str, tuple[Link, ...]], ...]:

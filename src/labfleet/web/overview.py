@@ -22,10 +22,12 @@ from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices, session_outlook
-from labfleet.service.reads import history, leaders, measured
+from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.view import Asked
+from labfleet.web.views import summary
+from labfleet.web.views.summary import Summary
 from labfleet.web.words import Section
 
 
@@ -78,8 +80,8 @@ class Overview:
     tables: tuple[Table, ...]
     events: tuple[RecentEvent, ...]
     at: stores.Cursor
-    leaders: tuple[leaders.RoleLeader, ...] = ()
-    """Who leads each role, for callers who may read workers."""
+    summary: Summary | None = None
+    """What asks for somebody, waits and costs, for callers who may read workers."""
 
 
 async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overview:
@@ -96,9 +98,8 @@ async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overv
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )  # fmt: skip
-    led = access.may(caller.principal, "read", "Worker")
-    who = await leaders.read(services, caller) if led else ()
-    return Overview(tables, await events(services, caller, now), at, who)
+    head = await summary.read(services, caller)
+    return Overview(tables, await events(services, caller, now), at, head)
 
 
 def readable(principal: Principal) -> frozenset[str]:

@@ -9,9 +9,12 @@ from urllib.parse import urlencode
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.web.panels import topology
 from labfleet.web.view import Asked, Panel, Tab
 
-PANELS: tuple[Panel, ...] = ()
+PANELS: tuple[Panel, ...] = (
+    Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
+)
 FIRST = "Overview"
 """The title of the tab that every object's page has."""
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from labfleet.kernel import errors
 from labfleet.resources.declaration import PageColumn
-from labfleet.resources.history import KeptRun, Run, RunKind, nodes_of, used
+from labfleet.resources.history import LEARNED, KeptRun, Run, RunKind, nodes_of, used
 from labfleet.resources.meta import Key
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import past_runs
@@ -62,7 +62,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> PastRu
     query = asked.query
     given = {name: query[name][-1] for name in ("kind", "family", "cursor") if name in query}
     kind, family = given.get("kind"), given.get("family")
-    if kind is not None and kind not in tuple(RunKind):
+    if kind is not None and kind not in LEARNED:
         raise errors.Invalid("There is no such kind of run.")
     found, following = await past_runs.read(
         services, caller, kind=None if kind is None else RunKind(kind), family=family,

@@ -50,6 +50,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calendar-feed end": ("labfleet calendar-feed end",),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),
+    "labs": (
+        "labfleet labs worker/w-1",
+        "labfleet labs w-1 -o wide",
+    ),
+    "ignore-lab": (
+        "labfleet ignore-lab w-1 1c9e7f7a -m 'the course needs it'",
+        "labfleet ignore-lab w-1 1c9e7f7a --undo",
+    ),
     "ports": (
         "labfleet ports",
         "labfleet ports worker/w-1",

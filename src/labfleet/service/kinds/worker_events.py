@@ -70,6 +70,11 @@ class WorkerEvent(EventType):
         "worker.ports.released",
         "somebody said that such ports may be given out (ports, by, reason)",
     )
+    LAB_IGNORED = (
+        "worker.lab.ignored",
+        "somebody said that a lab of no session is left alone (lab, by, reason)",
+    )
+    LAB_HEEDED = "worker.lab.heeded", "somebody took that back (lab)"
     LICENSE_LEAKED = "worker.license.leaked", "its licence could not be given back"
 
 
@@ -107,6 +112,22 @@ def changed(old: Worker, new: Worker) -> Iterator[Change]:
     yield from _idle(old, new)
     yield from _licence(old, new)
     yield from _ports(old, new)
+    yield from _ignored(old, new)
+
+
+def _ignored(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield which labs a person said are left alone, or no longer."""
+    was, now = old.spec.ignored_labs, new.spec.ignored_labs
+    if was == now:
+        return
+    before, after = {each.id for each in was}, {each.id for each in now}
+    for each in now:
+        if each.id not in before:
+            told = {"lab": each.id, "by": each.by, "reason": each.reason}
+            yield Change(WorkerEvent.LAB_IGNORED, told)
+    for each in was:
+        if each.id not in after:
+            yield Change(WorkerEvent.LAB_HEEDED, {"lab": each.id})
 
 
 def _ports(old: Worker, new: Worker) -> Iterator[Change]:

@@ -1,0 +1,51 @@
+"""The routes of labs on workers' servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar.params import PathParameter
+
+from labfleet.api.core.route import Name, Routes
+from labfleet.api.kinds.kind_routes import Namespace
+from labfleet.kernel import errors
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.reads import labs
+from labfleet.service.verbs import ignored_labs
+
+Lab = Annotated[str, PathParameter(description="CML's name for the lab.")]
+IGNORE = "/api/v1/workers/{name:str}/labs/{lab:str}/ignore"
+
+
+def routes(services: ServiceContext) -> Routes:
+    """Return the routes."""
+    made = Routes("workers")
+
+    @made.get(
+        "/api/v1/workers/{name:str}/labs", "The labs of a worker, ours and others', and whose they are",
+        needs=("read", "Session"), refuses=(errors.Gone,),
+    )  # fmt: skip
+    async def get_worker_labs(
+        who: Caller, name: Name, namespace: Namespace = "default"
+    ) -> labs.LabsReading:
+        """Return the labs that the worker's looks found; people see those of their own sessions."""
+        return await labs.labs_of_worker(services, who, name, namespace)
+
+    @made.post(IGNORE, "Leave a lab of no session alone", needs=("operate", "Worker"))
+    async def ignore_worker_lab(
+        who: Caller, name: Name, lab: Lab, sent: ignored_labs.IgnoreRequest,
+        namespace: Namespace = "default",
+    ) -> labs.LabsReading:  # fmt: skip
+        """Never remove it, whosever it was; what it holds stays counted."""
+        await ignored_labs.ignore(services, who, name, namespace, lab, reason=sent.reason)
+        return await labs.labs_of_worker(services, who, name, namespace)
+
+    @made.delete(IGNORE, "Take back that a lab is left alone", needs=("operate", "Worker"))
+    async def heed_worker_lab(
+        who: Caller, name: Name, lab: Lab, namespace: Namespace = "default"
+    ) -> labs.LabsReading:
+        """Treat it again as any lab of no session: ours are removed, others' are left."""
+        await ignored_labs.heed(services, who, name, namespace, lab)
+        return await labs.labs_of_worker(services, who, name, namespace)
+
+    return made

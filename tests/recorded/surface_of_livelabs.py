@@ -1,0 +1,22 @@
+"""Where today's OpenAPI document differs by the labs on workers' servers."""
+
+from __future__ import annotations
+
+LIVE_LABS = {
+    f"/{place}": "the labs on a worker's server are told, and left alone when somebody says so"
+    for place in (
+        "components/schemas/HostedLab",
+        "components/schemas/IgnoredLab",
+        "components/schemas/LabOfWorker",
+        "components/schemas/LabsReading",
+        "components/schemas/IgnoreRequest",
+        "components/schemas/StrayLab/properties/ignored",
+        "components/schemas/Worker/properties/spec/default/ignoredLabs",
+        "components/schemas/Worker/properties/status/default/hostedLabs",
+        "components/schemas/WorkerSpec/properties/ignoredLabs",
+        "components/schemas/WorkerStatus/properties/hostedLabs",
+        "paths/~api~v1~workers~{name}~labs",
+        "paths/~api~v1~workers~{name}~labs~{lab}~ignore",
+    )
+}
+"""Place in the document -> why today's differs there."""
