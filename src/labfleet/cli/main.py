@@ -52,6 +52,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "labs",
         "List the labs on a worker's server, and whose they are.",
     ),
+    "lab": (
+        "labfleet.cli.commands.lab_orders",
+        "lab",
+        "Start, stop, restart or wipe a session's lab.",
+    ),
     "ignore-lab": (
         "labfleet.cli.commands.labs",
         "ignore_lab",
