@@ -405,6 +405,7 @@ async def a_lab_that_runs(ask: Recorder, session: Any) -> None:
     lab = LabStatus(title="s9", marker=session.metadata.uid, id="lab-s9", state="STARTED")
     await status(session, phase=SessionPhase.RUNNING, lab=lab)
     await ask.ask("POST", "/api/v1/sessions/s9/lab", {"order": "restart", "node": "r1"})
+    await ask.ask("GET", "/api/v1/sessions/s9/consoles")
     await status(session, phase=SessionPhase.FAILED, lab=None)
 
 

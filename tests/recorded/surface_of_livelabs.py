@@ -35,6 +35,9 @@ LIVE_LABS = {
         "components/schemas/SessionStatus/properties/labOff",
         "components/schemas/SessionStatus/properties/labOrder",
         "paths/~api~v1~sessions~{name}~lab",
+        "components/schemas/ConsolesReading",
+        "components/schemas/NodeConsole",
+        "paths/~api~v1~sessions~{name}~consoles",
     )
 }
 """Place in the document -> why today's differs there."""

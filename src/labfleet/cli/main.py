@@ -57,6 +57,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "lab",
         "Start, stop, restart or wipe a session's lab.",
     ),
+    "consoles": (
+        "labfleet.cli.commands.consoles",
+        "consoles",
+        "Show how the nodes of a session's lab are reached.",
+    ),
     "ignore-lab": (
         "labfleet.cli.commands.labs",
         "ignore_lab",

@@ -11,7 +11,7 @@ from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.kernel import errors
 from labfleet.resources.session import Session
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import labs
+from labfleet.service.reads import consoles, labs
 from labfleet.service.verbs import ignored_labs, lab_orders
 
 Lab = Annotated[str, PathParameter(description="CML's name for the lab.")]
@@ -48,6 +48,16 @@ def routes(services: ServiceContext) -> Routes:
         """Treat it again as any lab of no session: ours are removed, others' are left."""
         await ignored_labs.heed(services, who, name, namespace, lab)
         return await labs.labs_of_worker(services, who, name, namespace)
+
+    @made.get(
+        "/api/v1/sessions/{name:str}/consoles", "How the nodes of a session's lab are reached",
+        tag="sessions", needs=("read", "Session"),
+    )  # fmt: skip
+    async def get_session_consoles(
+        who: Caller, name: Name, namespace: Namespace = "default"
+    ) -> consoles.ConsolesReading:
+        """Return it as far as the caller may know where labs are reached (access.userSees)."""
+        return await consoles.read(services, who, name, namespace)
 
     @made.post(
         "/api/v1/sessions/{name:str}/lab", "Start, stop, restart or wipe a session's lab or a node",
