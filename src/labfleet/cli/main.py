@@ -66,6 +66,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "labs",
         "List the labs on a worker's server, and whose they are.",
     ),
+    "lab": (
+        "labfleet.cli.commands.lab_orders",
+        "lab",
+        "Start, stop, restart or wipe a session's lab.",
+    ),
+    "consoles": (
+        "labfleet.cli.commands.consoles",
+        "consoles",
+        "Show how the nodes of a session's lab are reached.",
+    ),
     "ignore-lab": (
         "labfleet.cli.commands.labs",
         "ignore_lab",
