@@ -112,9 +112,9 @@ async def test_a_cluster_is_shown_against_its_targets(browser: Browser) -> None:
     for said in ("7 CPU predicted for runs", "4.1 CPU really used", "target 80 %: 8 CPU", "of 10 CPU",
                  "what pods of no run take is unknown", "nobody says what it has"):  # fmt: skip
         assert said in text
-    assert 'class="bar bad"' not in text
+    assert 'class="gauge bad"' not in text
     await keep(browser, active(browser, "r2"))
-    assert 'class="bar bad"' in plain(await browser.get(PAGE))
+    assert 'class="gauge bad"' in plain(await browser.get(PAGE))
 
 
 @pytest.mark.asyncio

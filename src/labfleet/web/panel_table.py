@@ -8,9 +8,15 @@ from urllib.parse import urlencode
 
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
+from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.panels import simulation, topology
+from labfleet.web.panels import clusters, simulation, topology
 from labfleet.web.view import Asked, Panel, Tab
+
+
+def _reads_runs(caller: Caller, _obj: Resource) -> bool:
+    return access.may(caller.principal, "read", "Simulation")
+
 
 PANELS: tuple[Panel, ...] = (
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
@@ -24,6 +30,8 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         "Simulation", "evidence", "Evidence", "panels/simulation_evidence.html", simulation.evidence
     ),
+    Panel("Cluster", "runs", "Runs", "panels/runs_of.html", clusters.of_cluster, _reads_runs),
+    Panel("Queue", "use", "Use", "panels/queue_use.html", clusters.of_queue, _reads_runs),
 )
 FIRST = "Overview"
 """The title of the tab that every object's page has."""
