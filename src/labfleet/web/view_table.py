@@ -8,11 +8,13 @@ from labfleet.web.view import View
 from labfleet.web.views import (
     alerts,
     audit,
+    class_room,
     discovery,
     fleet,
     garbage,
     learning,
     my_labs,
+    queue,
     replicas,
     settings,
     simulations,
@@ -23,9 +25,12 @@ _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
     View("/", "Overview", "overview.html", overview.page, "Now"),
+    View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
     View(fleet.ROOT, "Fleet", "views/fleet.html", fleet.page, "Servers", "Worker"),
+    View(class_room.ROOT, "Classes", "views/class_list.html", class_room.listed, "Labs", "Group"),
+    View(f"{class_room.ROOT}/", "Class", "views/class_room.html", class_room.page),
     View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
     View(
         simulations.ROOT,
