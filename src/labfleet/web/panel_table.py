@@ -12,6 +12,7 @@ from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web.panels import (
     clusters,
+    definition,
     machine,
     measured_server,
     monitoring,
@@ -22,6 +23,7 @@ from labfleet.web.panels import (
     session_use,
     simulation,
     topology,
+    webhook,
     worker_sessions,
 )
 from labfleet.web.view import Asked, Panel, Tab
@@ -49,6 +51,28 @@ PANELS: tuple[Panel, ...] = (
     Panel("Session", "decision", "Decision", "panels/decision.html", session_tabs.decision),
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
     Panel(
+        "Definition",
+        "observation",
+        "Observation",
+        "panels/definition_observation.html",
+        definition.observation,
+        definition.recommends,
+    ),
+    Panel(
+        "Definition",
+        "sessions",
+        "Sessions",
+        "panels/definition_sessions.html",
+        definition.sessions,
+    ),
+    Panel(
+        "Definition",
+        "versions",
+        "Versions",
+        "panels/definition_versions.html",
+        definition.versions,
+    ),
+    Panel(
         "Simulation",
         "compared",
         "Predicted against observed",
@@ -60,6 +84,7 @@ PANELS: tuple[Panel, ...] = (
     ),
     Panel("Cluster", "runs", "Runs", "panels/runs_of.html", clusters.of_cluster, _reads_runs),
     Panel("Queue", "use", "Use", "panels/queue_use.html", clusters.of_queue, _reads_runs),
+    Panel("Webhook", "deliveries", "Deliveries", _SHEET, webhook.deliveries),
 )
 OF_ALL = (
     Panel("", "events", "Events", "panels/events.html", objects.happened),
