@@ -39,6 +39,7 @@ VIEWS = (
         simulations.page,
         "Learning",
         "Simulation",
+        asks=simulations.ASKS,
     ),
     View(learning.ROOT, "Learning", "views/learning.html", learning.page, "Learning", "Simulation"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),

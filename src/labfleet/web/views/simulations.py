@@ -20,6 +20,8 @@ from labfleet.web.simulation_rows import Chosen, SimulationRows
 from labfleet.web.view import Asked, Tab
 
 ROOT = "/simulations"
+ASKS = frozenset({"on", "waiting", "active", "ended"})
+"""What its query may have: the cluster whose runs are shown, and the first row of each table."""
 CLUSTERS = 50
 """Clusters that are shown with their bars; the others have their pages."""
 
@@ -36,7 +38,7 @@ class SimulationsPage:
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> SimulationsPage:
     """Return the page; Denied for callers who may read no simulation."""
-    wanted = asked.last("cluster")
+    wanted = asked.last("on")
     runs = await simulation_rows.of(services, caller, asked, Chosen(cluster=wanted))
     clusters = [
         each
@@ -59,10 +61,10 @@ def _choices(services: ServiceContext, caller: Caller, asked: Asked) -> tuple[Ta
     ][:CLUSTERS]  # fmt: skip
     if len(labels) < 2:
         return ()
-    chosen = asked.last("cluster")
+    chosen = asked.last("on")
 
     def link(title: str, label: str) -> Tab:
-        address = changed(Asked({}), cluster=label) if label else ROOT
+        address = changed(Asked({}), on=label) if label else ROOT
         return Tab(title, "" if chosen == label else address)
 
     return (link("All clusters", ""), *(link(each, each) for each in labels))
