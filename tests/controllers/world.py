@@ -455,6 +455,10 @@ class World:
                 return
             if named.get("remove_lab") == {"lab": lab_id, "uid": marker}:
                 return
+            ordered = named.get("operate_lab", {})
+            verb = f"{ordered.get('call')}_node" if ordered.get("node") else ordered.get("call")
+            if (verb, ordered.get("lab")) == (kind, lab_id):
+                return
         self.wrong.append(f"{kind} of lab {lab_id} without an open effect")
 
     def _moved(self, old: Any, new: Any) -> None:

@@ -85,7 +85,7 @@ def ordered(
         by=caller.principal.name,
     )
     return Admitted(
-        old if _repeats(live_lab.open_order(old), order) else with_spec(old, lab_order=order)
+        old if repeats(live_lab.open_order(old), order) else with_spec(old, lab_order=order)
     )
 
 
@@ -108,7 +108,7 @@ def lines(session: Session) -> Iterator[str]:
         yield f"Its lab is not as it was: {fact.message}."
 
 
-def _repeats(before: LabOrder | None, order: LabOrder) -> bool:
+def repeats(before: LabOrder | None, order: LabOrder) -> bool:
     """Tell whether an open order asks for the same; Refused when it asks for something else."""
     if before is None:
         return False
