@@ -60,6 +60,11 @@ def routes(services: ServiceContext) -> Routes:
         """Order it; the worker's `status.labOrder` tells how far it is."""
         return await lab_orders.order_of_worker(services, who, (name, namespace), lab, sent)
 
+    _of_sessions(made, services)
+    return made
+
+
+def _of_sessions(made: Routes, services: ServiceContext) -> None:
     @made.get(
         "/api/v1/sessions/{name:str}/consoles", "How the nodes of a session's lab are reached",
         tag="sessions", needs=("read", "Session"),
@@ -80,5 +85,3 @@ def routes(services: ServiceContext) -> Routes:
     ) -> Session:  # fmt: skip
         """Order it; the session's `status.labOrder` tells how far it is."""
         return await lab_orders.order(services, who, (name, namespace), sent, uid=uid)
-
-    return made
