@@ -238,5 +238,10 @@ def test_a_lab_of_a_session_takes_its_orders_by_its_session() -> None:
             assert refused.value.reason == "LabOfSession"
             with pytest.raises(errors.Gone):
                 await order(w, "nothing", "stop")
+            left = w.hosts.run("w1", notes=NOTES)
+            await w.until(lambda: fact(w)[0] == "True", hours=0.1)
+            with pytest.raises(Refused) as behind:
+                await order(w, left.id, "start")
+            assert behind.value.reason == "LeftBehind"
 
     play(story)

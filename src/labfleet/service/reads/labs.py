@@ -119,8 +119,11 @@ async def labs_of_worker(
     )
 
 
-def demand_nobodys(services: ServiceContext, worker: Worker, lab: str, reader: Principal) -> None:
-    """Raise Gone for a lab that no look has seen, Refused for a session's and one that is being removed."""
+def nobodys(services: ServiceContext, worker: Worker, lab: str, reader: Principal) -> LabOfWorker:
+    """Return a lab that is no session's; Gone when no look has seen it.
+
+    Refused (LabOfSession) when it is a session's, and (BeingRemoved) when its removal is under way.
+    """
     here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
     found = find(worker, here, lab, reader)
     if found.whose == "session":
@@ -128,6 +131,7 @@ def demand_nobodys(services: ServiceContext, worker: Worker, lab: str, reader: P
         raise Refused(told, reason="LabOfSession")
     if found.whose == "being-removed":
         raise Refused(f"lab {lab} is being removed: {found.why}", reason="BeingRemoved")
+    return found
 
 
 def find(worker: Worker, here: Sequence[Session], lab: str, reader: Principal) -> LabOfWorker:

@@ -72,8 +72,8 @@ async def order_of_worker(
 ) -> Worker:
     """Order something of a lab on a worker's server that is no session's.
 
-    Gone when no look has seen it. Refused (LabOfSession, BeingRemoved) when it is not to be ordered
-    about here, (NotAdopted) on a server that is only observed, (NotHosting) while the worker's labs
+    Gone when no look has seen it. Refused (LabOfSession, LeftBehind, BeingRemoved) when it is not to
+    be ordered about here, (NotAdopted) on a server that is only observed, (NotHosting) while the worker's labs
     are not looked after, and (OrderOpen) while something else is under way on that worker.
     """
     _one_line(sent.node)
@@ -82,7 +82,10 @@ async def order_of_worker(
     async def change(old: Worker) -> Admitted:
         _demand_hosting(old)
         await services.fresh()
-        labs.demand_nobodys(services, old, lab, caller.principal)
+        found = labs.nobodys(services, old, lab, caller.principal)
+        if found.whose == "left-behind":
+            told = f"lab {lab} is left behind and is to be removed: ignore it first (ignore-lab)"
+            raise Refused(told, reason="LeftBehind")
         now = services.clock.now()
         wanted = LabOrder(
             id=services.ids.uid(), verb=sent.order, lab=lab, node=sent.node, at=now,
