@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from browser import Browser
-from chromium import Chromium, Tab
-from chromium import chromium as started
 from fleet_world import ADMIN, MACHINE
+from screen import Screen
 
-from labfleet.app import serving
-from labfleet.app.settings import Settings
 from labfleet.interfaces.store import Cause, Commit, Teach
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
@@ -28,8 +19,6 @@ from labfleet.service.verbs import objects, settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"
-# The folder of the page's scripts; from there a test gets the page's own modules, not copies.
-SCRIPT = "document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')"
 # What the server would draw now, beside what stands in the page. How long ago something was goes on
 # by the browser's clock while the fleet's stands: only the instant itself is compared.
 COMPARE = """(async () => {
@@ -41,48 +30,6 @@ COMPARE = """(async () => {
        .replace(/\\.000Z"/g, 'Z"') + '|' + (cell.title ?? ''))].join('\\n')).join('\\n\\n');
   return [text(page.querySelector('main')), text(document.querySelector('main'))];
 })()"""
-
-
-@dataclass
-class Screen:
-    """The browser, the installation that it looks at, and where that is."""
-
-    chromium: Chromium
-    browser: Browser
-    url: str
-
-    async def signed_in(self, path: str = "/") -> Tab:
-        """Open a tab and sign in through the form, as a person does."""
-        tab = await self.chromium.open()
-        await tab.go(self.url + path)
-        if await tab.run("location.pathname === '/login'"):
-            token = json.dumps(await self.browser.token())
-            await tab.run(
-                f"document.getElementById('token').value = {token};"
-                "document.querySelector('form.card button').click()"
-            )
-        await tab.until("document.getElementById('mark')?.dataset.state === 'live'")
-        fleet = json.dumps(await tab.run(SCRIPT) + "fleet.js")
-        await tab.until(f"import({fleet}).then((fleet) => fleet.isWhole())")
-        return tab
-
-
-@pytest_asyncio.fixture
-async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
-    """A browser before the installation's listener; any error on its console fails the test."""
-    settings = Settings(port=0)
-    bound = serving.listen(settings)
-    listener = serving.server(browser.app, settings)
-    serve = asyncio.get_running_loop().create_task(listener.serve(sockets=[bound]))
-    try:
-        async with started(tmp_path / "profile") as chromium:
-            yield Screen(chromium, browser, f"http://127.0.0.1:{bound.getsockname()[1]}")
-            assert chromium.problems == []
-    finally:
-        browser.app.shutdown()
-        listener.should_exit = True
-        await serve
-        bound.close()
 
 
 def cells(key: str) -> str:

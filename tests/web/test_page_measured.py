@@ -9,11 +9,11 @@ import pytest
 from browser import Browser, plain
 from fleet_world import MACHINE
 from loop_time import seen
-from test_page_in_chromium import COMPARE, Screen, cells, screen
+from screen import Screen
+from test_page_in_chromium import COMPARE, cells
 
 from labfleet.resources.telemetry import Room, Sample, SystemStats
 
-__all__ = ["screen"]
 KEY = "Worker/default/w"
 
 

@@ -35,8 +35,8 @@ async def test_an_error_leaves_everything_around_it(
     page = Reader(plain(reply))
     assert reply.status == status
     assert {"href": "/docs"} in page.all("a")
-    assert {"href": "/#sessions"} in page.all("a")
-    assert {"href": "/#workers"} not in page.all("a")
+    assert {"href": "/sessions"} in page.all("a")
+    assert {"href": "/workers"} not in page.all("a")
     assert [each["action"] for each in page.all("form")] == ["/logout"]
     assert "Theme: auto" in plain(reply)
     assert ("may not read workers" in plain(reply)) is (status == 403)
@@ -47,4 +47,4 @@ async def test_an_error_shows_nothing_to_others(browser: Browser) -> None:
     """Without a token, and where the form came from elsewhere, there is no navigation."""
     for reply in (await browser.get("/static/none", None), await browser.post("/logout", {})):
         assert Reader(plain(reply)).all("form") == []
-        assert "/#sessions" not in plain(reply)
+        assert "/sessions" not in plain(reply)

@@ -400,6 +400,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     outcome: How it ends, once that is decided.
     outcome_message: Why it ends so, in a sentence.
     scheduled_at: When it was placed.
+    hosted_since: Since when its lab is on its worker, or was begun there; null before, and after its end.
     ready_at: When its lab was ready.
     started_at: When it began to run.
     ended_at: When it was over.
@@ -445,6 +446,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     outcome: SessionPhase | None = None
     outcome_message: str = ""
     scheduled_at: datetime | None = None
+    hosted_since: datetime | None = None
     ready_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None

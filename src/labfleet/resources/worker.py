@@ -20,6 +20,7 @@ from labfleet.resources.idle import ActivityEvent, IdleSignal
 from labfleet.resources.lab_orders import LabOrder, LabOrderProgress
 from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Effect, Record, Resource, SecretRef
+from labfleet.resources.paid_time import PaidTime
 
 FINALIZER_MACHINE = "labfleet/machine"
 FINALIZER_LICENCE = "labfleet/cml-licence"
@@ -409,6 +410,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     effect: The open call to the outside, if there is one.
     empty_since: Since when no session is on it.
     ready_since: Since when it can host sessions.
+    paid: What is paid for its machine now, and since when; null when nothing is.
     message: Sentence for people on where it stands.
     errors: Failures in a row of what is being tried now.
     observed_generation: Generation of the spec that this status is about.
@@ -439,6 +441,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     effect: Effect | None = None
     empty_since: datetime | None = None
     ready_since: datetime | None = None
+    paid: PaidTime | None = None
     provisioning_started_at: datetime | None = None
     provisioning_ended_at: datetime | None = None
     failed_check_at: datetime | None = None

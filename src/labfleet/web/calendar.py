@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -16,6 +16,7 @@ from labfleet.service.reads.calendar import CalendarSpan, PoolCalendar
 from labfleet.web import values, words
 from labfleet.web.overview import Row
 from labfleet.web.values import Cell
+from labfleet.web.view import Asked
 from labfleet.web.words import Section
 
 ROOT = "/calendar"
@@ -57,10 +58,9 @@ class CalendarPage:
     section: Section
 
 
-async def page(
-    services: ServiceContext, caller: Caller, query: Mapping[str, Sequence[str]]
-) -> CalendarPage:
+async def page(services: ServiceContext, caller: Caller, asked: Asked) -> CalendarPage:
     """Return the page that the query asks for; Invalid when it means nothing."""
+    query = asked.query
     given = {name: query[name][-1] for name in ("namespace", "pool", "from", "to") if name in query}
     namespace = given.get("namespace", "default")
     found = await calendar.read(

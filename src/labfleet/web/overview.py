@@ -25,6 +25,9 @@ from labfleet.service.kinds import indices, session_outlook
 from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
+from labfleet.web.view import Asked
+from labfleet.web.views import summary
+from labfleet.web.views.summary import Summary
 from labfleet.web.words import Section
 
 
@@ -77,9 +80,11 @@ class Overview:
     tables: tuple[Table, ...]
     events: tuple[RecentEvent, ...]
     at: stores.Cursor
+    summary: Summary | None = None
+    """What asks for somebody, waits and costs, for callers who may read workers."""
 
 
-async def overview(services: ServiceContext, caller: Caller) -> Overview:
+async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overview:
     """Return the page's data at a revision that has all earlier writes."""
     await services.fresh()
     at = services.cache.cursor
@@ -93,7 +98,8 @@ async def overview(services: ServiceContext, caller: Caller) -> Overview:
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )  # fmt: skip
-    return Overview(tables, await events(services, caller, now), at)
+    head = await summary.read(services, caller)
+    return Overview(tables, await events(services, caller, now), at, head)
 
 
 def readable(principal: Principal) -> frozenset[str]:

@@ -96,6 +96,7 @@ RULES = KindRules(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_OF_GROUP,
         indices.SESSIONS_BOOKED,
+        indices.SESSIONS_OFFERED,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,

@@ -66,6 +66,17 @@ export function selected() {
 }
 
 /**
+ * Whether a key was pressed by itself, and not while somebody writes.
+ * @param {KeyboardEvent} event
+ * @returns {boolean}
+ */
+export function isPlainKey(event) {
+  const from = event.target instanceof Element ? event.target : null;
+  const typing = from?.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  return !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
+}
+
+/**
  * Load a page of the server anew and return one of its elements, ready to be put in here.
  * Null when the server is away or the page has no such element.
  * @param {string} address

@@ -3,6 +3,7 @@
 
 import { readClock, tick } from "./clock.js";
 import { keepConnected } from "./connection.js";
+import { countDown } from "./countdown.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
@@ -12,7 +13,8 @@ const CLOCK = 60 * SECOND;
 
 adoptTables();
 tick();
-setInterval(() => { tick(); showMark(); }, SECOND);
+countDown();
+setInterval(() => { tick(); countDown(); showMark(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);

@@ -210,6 +210,8 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
             if phase not in phases.EDGES[self.status.phase]:
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self.set(phase=phase, phase_since=self.now)
+            if phase is S.INSTANTIATING:
+                self.set(hosted_since=self.now)
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
@@ -217,7 +219,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
                 self.drop(FINALIZER_LAB)
         self.set(reason="" if reason is None else str(reason), message=message)
         if release:
-            self.set(reservation=None)
+            self.set(reservation=None, hosted_since=None)
         self.set(observed_generation=self.session.metadata.generation)
         return Step(self.status, self.finalizers, do, release, again)
 
