@@ -73,7 +73,7 @@ async def test_each_act_is_a_route_with_the_same_right(browser: Browser) -> None
     """What an act needs is what the API's route that does the same needs: nobody may more on a page."""
     routes = {each.name: each for each in browser.app.routes.values()}
     seen: set[tuple[str, str]] = set()
-    for each in table.ACTS:
+    for each in table.every():
         assert routes[each.routes].needs == (each.right, each.kind), each.verb
         assert (each.verb, each.kind) not in seen
         seen.add((each.verb, each.kind))
@@ -84,7 +84,7 @@ async def test_each_act_is_a_route_with_the_same_right(browser: Browser) -> None
 async def test_each_command_is_one_of_the_command_line(browser: Browser) -> None:
     """The command that a page shows has the commands, options and arguments that the CLI has."""
     made = await everything(browser)
-    for each in table.ACTS:
+    for each in table.every():
         doing = whole(browser, each, None if each.whole else made.get(each.kind))
         line = each.line(doing).partition(" <<< ")[0]
         words = shlex.split(line)
@@ -113,7 +113,7 @@ def _parse(words: list[str]) -> None:
 async def test_every_act_shows_its_page(browser: Browser) -> None:
     """The page of each act of each kind answers an admin: with a form, or with why there is none."""
     made = await everything(browser)
-    for each in table.ACTS:
+    for each in table.every():
         if not each.whole and each.kind not in made:
             continue
         name = "" if each.whole else made[each.kind].name
@@ -130,7 +130,7 @@ async def test_nothing_typed_breaks_a_page_and_no_role_passes_its_rights(browser
     made = await everything(browser)
     await settings_verbs.change(browser.world.services, who(), {"limits.writesPerMinute": 900_000})
     values = itertools.cycle(HOSTILE)
-    for number, (each, role) in enumerate(itertools.product(table.ACTS, FOR_TOKENS)):
+    for number, (each, role) in enumerate(itertools.product(table.every(), FOR_TOKENS)):
         token = await browser.token(role, "eve")
         name = "" if each.whole else made[each.kind].name if each.kind in made else "x"
         where, before = acts.address(each, name), (await browser.world.store.head()).revision
@@ -191,6 +191,6 @@ async def test_several_are_chosen_from_a_bounded_table(browser: Browser) -> None
 
 def test_each_kind_with_a_page_for_several_has_a_verb_for_it() -> None:
     """Workers, sessions, pools, definitions and simulations can be chosen together."""
-    able = {each.kind for each in table.ACTS if each.many}
+    able = {each.kind for each in table.every() if each.many}
     assert {"Worker", "Session", "Pool", "Definition", "Simulation"} <= able
     assert able <= {*KINDS}

@@ -5,7 +5,16 @@ from __future__ import annotations
 from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
-from labfleet.web.views import alerts, discovery, fleet, garbage, my_labs, replicas
+from labfleet.web.views import (
+    actions,
+    alerts,
+    discovery,
+    fleet,
+    garbage,
+    my_labs,
+    replicas,
+    settings,
+)
 
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
@@ -13,11 +22,13 @@ VIEWS = (
     View("/", "Overview", "overview.html", overview.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
+    View(actions.ROOT, "Actions", "views/actions.html", actions.page, "Now"),
     View(fleet.ROOT, "Fleet", "views/fleet.html", fleet.page, "Servers", "Worker"),
     View(calendar.ROOT, "Calendar", "calendar.html", calendar.page, "Labs", "Session"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
     View(discovery.ROOT, "Discovery", "views/sheet.html", discovery.page, "Upkeep", "Region"),
     View(garbage.ROOT, "Garbage", "views/sheet.html", garbage.page, "Upkeep", "Region"),
+    View(settings.ROOT, "Settings", "views/settings.html", settings.page, "Upkeep", settings.KIND),
     View(replicas.ROOT, "Replicas", "views/sheet.html", replicas.page, "Upkeep", "Worker"),
 )
 

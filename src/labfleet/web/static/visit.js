@@ -1,0 +1,18 @@
+// The end of a visit: from a day before its token ends on, the page says so, by the fleet's clock.
+
+import { fleetNow, timeNode } from "./clock.js";
+
+const DAY = 86400000;
+const HOUR = 3600000;
+
+/** Show when the visit's token ends, once that is near; in the last hour more loudly. */
+export function tellEnd() {
+  const banner = document.getElementById("ends");
+  const at = banner?.dataset.visit;
+  if (!banner || !at) return;
+  const left = Date.parse(at) - fleetNow();
+  banner.hidden = left > DAY;
+  if (banner.hidden) return;
+  banner.classList.toggle("urgent", left < HOUR);
+  banner.querySelector("time")?.replaceWith(timeNode(at));
+}
