@@ -38,7 +38,9 @@ def _set_fields(_s: ServiceContext, _c: Caller, _o: Any) -> tuple[Field, ...]:
 
 
 def text_of(value: Any) -> str:
-    """Return a setting's value as it is typed."""
+    """Return a setting's value as it is typed; nothing for none."""
+    if value is None:
+        return ""
     if isinstance(value, list | tuple):
         return ", ".join(text_of(each) for each in value)
     return value if isinstance(value, str) else json.dumps(value)

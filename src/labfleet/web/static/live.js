@@ -7,7 +7,7 @@ import { countDown } from "./countdown.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
-import { tellEnd } from "./visit.js";
+import { ownZone, tellEnd } from "./visit.js";
 
 const SECOND = 1000;
 const CLOCK = 60 * SECOND;
@@ -16,6 +16,7 @@ adoptTables();
 tick();
 countDown();
 tellEnd();
+ownZone();
 setInterval(() => { tick(); countDown(); showMark(); tellEnd(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();

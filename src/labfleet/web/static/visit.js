@@ -16,3 +16,14 @@ export function tellEnd() {
   banner.classList.toggle("urgent", left < HOUR);
   banner.querySelector("time")?.replaceWith(timeNode(at));
 }
+
+/** Where a form asks for a time zone and nobody has said one, begin with the browser's own. */
+export function ownZone() {
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const fields = document.querySelectorAll("input[data-zone]");
+  for (const field of fields) {
+    if (field.value === field.dataset.zone && field.form?.dataset.first !== undefined) {
+      field.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    }
+  }
+}

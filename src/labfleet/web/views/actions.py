@@ -16,7 +16,7 @@ ROOT = "/actions"
 
 @dataclass(frozen=True, slots=True)
 class Ability:
-    """One kind: its title, what may be done with it as a whole, and what its role allows in words."""
+    """One kind: its title, what may be done with it as a whole, and what the role allows in words."""
 
     title: str
     acts: tuple[Offer, ...]
@@ -31,12 +31,13 @@ class ActionsPage:
 
 
 async def page(_services: ServiceContext, caller: Caller, _asked: Asked) -> ActionsPage:
-    """Return what the caller's role allows, as `access` has it for the API too."""
+    """Return what the caller's role allows, of what can be done at all, as `access` has it."""
     found = []
     for row in KINDS.values():
+        used = {"read", *(each.right for each in (*table.of(row.name), *table.on_kind(row.name)))}
         deeds = [
             access.deed_of(action, row.name) for action in access.ACTIONS
-            if access.may(caller.principal, action, row.name)
+            if action in used and access.may(caller.principal, action, row.name)
         ]  # fmt: skip
         acts = table.of_kind(caller, row.name)
         if deeds:
