@@ -105,7 +105,8 @@ async def test_a_setting_is_set_and_taken_back(browser: Browser) -> None:
     await browser.world.services.fresh()
     text = plain(await browser.get("/settings", cookie=cookie))
     assert "Done: idle.timeoutMinutes is 77; it was" in text
-    assert "/act/unset/settings?setting=idle.timeoutMinutes" in text
+    assert "/act/unset/settings?uid=&amp;setting" not in text
+    assert 'href="/act/unset/settings?setting=idle.timeoutMinutes">Take it back' in text
     wrong = await browser.send(where, {"setting": "idle.timeoutMinutes", "value": "x"})
     assert wrong.status == 400
     assert (await browser.get("/settings", "operator")).status == 200

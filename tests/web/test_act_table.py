@@ -156,37 +156,46 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
         made = await browser.world.session(name, owner="kim", slot=TIMES)
     await browser.world.status(made, phase=SessionPhase.COMPLETED)
     await browser.world.services.fresh()
-    chosen = "&".join(f"o=default/{name}" for name in ("a", "b", "c", "none"))
+    assert 'form="several" name="pick" value="Session/default/a"' in plain(
+        await browser.get("/sessions", "user", "kim")
+    )
+    chosen = "&".join(f"pick=Session/default/{name}" for name in ("a", "b", "c", "none"))
     where = f"/acts/sessions?verb=cancel&{chosen}"
     text = plain(await browser.get(where, "user", "kim"))
     assert text.count(" checked>") == 2
     assert "does not exist" in text
     seal = await browser.seal(where, "user", "kim")
     form = {"form": seal, "verb": "cancel", "reason": "over",
-            "o": ["default/a", "default/b", "default/c"]}  # fmt: skip
+            "pick": [f"Session/default/{name}" for name in "abc"]}  # fmt: skip
     reply = await browser.sent("/acts/sessions", form, "user", "kim")
     assert "2 done, 1 not" in plain(reply)
     ended = [await browser.world.services.objects.get(Session, name, "default") for name in "abc"]
     assert [each.spec.cancel is not None for each in ended if each] == [True, True, False]
-    theirs = await browser.get("/acts/sessions?verb=cancel&o=default/a", "user", "eve")
+    theirs = await browser.get(f"{where}", "user", "eve")
     assert "kim" not in plain(theirs)
 
 
 @pytest.mark.asyncio
-async def test_several_are_chosen_from_a_bounded_table(browser: Browser) -> None:
-    """Of 1,000 sessions 200 are shown to choose from, narrowed by a word; more are refused at once."""
-    await browser.many(Session, 1000, SessionSpec(definition="two", owner="kim"))
+async def test_several_are_bounded_and_need_the_right(browser: Browser) -> None:
+    """Nothing, more than 200, another kind's objects and what the role may not are refused."""
+    await browser.many(Session, 201, SessionSpec(definition="two", owner="kim"))
     await browser.world.services.fresh()
-    text = plain(await browser.get("/acts/sessions"))
-    assert text.count('name="o"') == 200
-    assert "<b>800</b> more" in text
-    assert plain(await browser.get("/acts/sessions?q=x0999")).count('name="o"') == 1
-    assert (await browser.get("/acts/workers", "user", "kim")).status == 403
-    assert (await browser.get("/acts/nothing")).status == 404
+    await browser.token("user", "kim")
+    for target, role, status in (
+        ("/acts/workers?verb=drain&pick=Worker/default/w1", "user", 403),
+        ("/acts/sessions?verb=drain&pick=Session/default/x0000", "admin", 403),
+        ("/acts/sessions?verb=cancel", "admin", 400),
+        ("/acts/sessions?verb=cancel&pick=Worker/default/w1&pick=x", "admin", 400),
+        ("/acts/nothing", "admin", 404),
+        ("/acts/groups?verb=extend&pick=Group/default/x", "admin", 403),
+    ):
+        assert (await browser.get(target, role, "kim")).status == status, target
     seal = seals.sealed(await browser.token(), "k")
-    many = [f"default/x{number:04d}" for number in range(201)]
-    form = {"form": seal, "verb": "cancel", "o": many}
+    many = [f"Session/default/x{number:04d}" for number in range(201)]
+    form = {"form": seal, "verb": "cancel", "pick": many}
     assert (await browser.sent("/acts/sessions", form)).status == 400
+    ended = await browser.sent("/acts/sessions", {**form, "pick": many[:200]})
+    assert "200 done, 0 not" in plain(ended)
 
 
 def test_each_kind_with_a_page_for_several_has_a_verb_for_it() -> None:

@@ -30,7 +30,7 @@ from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
-from labfleet.web.acts import seals, table
+from labfleet.web.acts import many, seals, table
 from labfleet.web.statuses import status_of
 from labfleet.web.values import exact, instant
 from labfleet.web.view import Asked
@@ -185,15 +185,11 @@ class Pages:
         )
 
     async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
-        """Lead to the kind's table on the first page, or show a list of its own."""
-        if row.page is not None and access.may(caller.principal, "read", row.name):
-            return _redirect(f"/#{row.plural}")
-        found = await lists.listed(self._services, caller, row)
+        """Show the list of a kind as the query asks for it."""
+        found = await lists.page(self._services, caller, row, Asked(_query(scope)))
         return self._page(
-            scope, "list.html", 200,
-            caller=caller, table=found, title=found.section.title, said=row.summary,
-            acts=table.of_kind(caller, row.name),
-            here=f"/{row.plural}",
+            scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}",
+            acts=table.of_kind(caller, row.name), several=many.verbs(caller, row.name),
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:

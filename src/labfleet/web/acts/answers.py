@@ -50,7 +50,7 @@ class Acts:
         """Return the page at an address of an act; nothing is done."""
         if path.startswith(many.ROOT):
             row = many.kind_at(path)
-            return _several(await many.choosing(self._services, caller, row, query))
+            return _several(await many.chosen(self._services, caller, row, query))
         if path.startswith(token_page.ROOT):
             return _tokens(await token_page.page(self._services, self._tokens, caller, path))
         act, name = _at(path)
@@ -90,7 +90,7 @@ def _shown(asking: page.Asking) -> Shown:
 
 
 def _several(several: many.Several) -> Shown:
-    return Shown("several.html", several, several.status, f"/{several.plural}")
+    return Shown("several.html", several, several.status, f"/{several.act.plural}")
 
 
 def _tokens(found: token_page.TokensPage) -> Shown:
