@@ -156,17 +156,17 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
         made = await browser.world.session(name, owner="kim", slot=TIMES)
     await browser.world.status(made, phase=SessionPhase.COMPLETED)
     await browser.world.services.fresh()
-    assert 'form="several" name="pick" value="Session/default/a"' in plain(
+    assert 'form="several" name="o" value="default/a"' in plain(
         await browser.get("/sessions", "user", "kim")
     )
-    chosen = "&".join(f"pick=Session/default/{name}" for name in ("a", "b", "c", "none"))
+    chosen = "&".join(f"o=default/{name}" for name in ("a", "b", "c", "none"))
     where = f"/acts/sessions?verb=cancel&{chosen}"
     text = plain(await browser.get(where, "user", "kim"))
     assert text.count(" checked>") == 2
     assert "does not exist" in text
     seal = await browser.seal(where, "user", "kim")
     form = {"form": seal, "verb": "cancel", "reason": "over",
-            "pick": [f"Session/default/{name}" for name in "abc"]}  # fmt: skip
+            "o": [f"default/{name}" for name in "abc"]}  # fmt: skip
     reply = await browser.sent("/acts/sessions", form, "user", "kim")
     assert "2 done, 1 not" in plain(reply)
     ended = [await browser.world.services.objects.get(Session, name, "default") for name in "abc"]
@@ -182,19 +182,19 @@ async def test_several_are_bounded_and_need_the_right(browser: Browser) -> None:
     await browser.world.services.fresh()
     await browser.token("user", "kim")
     for target, role, status in (
-        ("/acts/workers?verb=drain&pick=Worker/default/w1", "user", 403),
-        ("/acts/sessions?verb=drain&pick=Session/default/x0000", "admin", 403),
+        ("/acts/workers?verb=drain&o=default/w1", "user", 403),
+        ("/acts/sessions?verb=drain&o=default/x0000", "admin", 403),
         ("/acts/sessions?verb=cancel", "admin", 400),
-        ("/acts/sessions?verb=cancel&pick=Worker/default/w1&pick=x", "admin", 400),
+        ("/acts/sessions?verb=cancel&o=w1&o=x", "admin", 400),
         ("/acts/nothing", "admin", 404),
-        ("/acts/groups?verb=extend&pick=Group/default/x", "admin", 403),
+        ("/acts/groups?verb=extend&o=default/x", "admin", 403),
     ):
         assert (await browser.get(target, role, "kim")).status == status, target
     seal = seals.sealed(await browser.token(), "k")
-    many = [f"Session/default/x{number:04d}" for number in range(201)]
-    form = {"form": seal, "verb": "cancel", "pick": many}
+    many = [f"default/x{number:04d}" for number in range(201)]
+    form = {"form": seal, "verb": "cancel", "o": many}
     assert (await browser.sent("/acts/sessions", form)).status == 400
-    ended = await browser.sent("/acts/sessions", {**form, "pick": many[:200]})
+    ended = await browser.sent("/acts/sessions", {**form, "o": many[:200]})
     assert "200 done, 0 not" in plain(ended)
 
 

@@ -24,8 +24,8 @@ from labfleet.web.acts.fields import Field
 ROOT = "/acts/"
 MOST = words.ROWS
 """So many objects are shown and done at once."""
-CHOSEN = "pick"
-"""Name of the field of a chosen object: kind, namespace, name and, where it is known, uid."""
+CHOSEN = "o"
+"""Name of the field of a chosen object: namespace, name and, where it is known, uid."""
 Query = Mapping[str, Sequence[str]]
 
 
@@ -128,7 +128,7 @@ def _chosen(row: Kind, query: Query) -> list[Chosen]:
     if len(found) > MOST:
         raise errors.Invalid(f"At most {MOST} are done at once, not {len(found)}: choose fewer.")
     parts = (each.split("/") for each in found)
-    chosen = [Chosen(*each) for kind, *each in parts if kind == row.name and len(each) in {2, 3}]
+    chosen = [Chosen(*each) for each in parts if len(each) in {2, 3}]
     if not chosen:
         raise errors.Invalid(f"Nothing was selected: select some {row.plural} in their list first.")
     return chosen
@@ -174,7 +174,7 @@ async def _would(
         tried = replace(doing, values=forms.read(seen, texts))
     except errors.Invalid:
         tried = doing
-    value = f"{act.kind}/{doing.namespace}/{doing.name}/{doing.uid or ''}"
+    value = f"{doing.namespace}/{doing.name}/{doing.uid or ''}"
     try:
         return Row(doing.name, href, tuple(filter(None, await act.follows(tried))), value)
     except errors.LabfleetError as error:
