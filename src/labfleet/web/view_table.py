@@ -6,6 +6,7 @@ from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
 from labfleet.web.views import (
+    actions,
     alerts,
     audit,
     class_room,
@@ -28,6 +29,7 @@ VIEWS = (
     View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
+    View(actions.ROOT, "Actions", "views/actions.html", actions.page, "Now"),
     View(fleet.ROOT, "Fleet", "views/fleet.html", fleet.page, "Servers", "Worker"),
     View(class_room.ROOT, "Classes", "views/class_list.html", class_room.listed, "Labs", "Group"),
     View(f"{class_room.ROOT}/", "Class", "views/class_room.html", class_room.page),

@@ -7,6 +7,7 @@ import { countDown } from "./countdown.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
+import { ownZone, tellEnd } from "./visit.js";
 
 const SECOND = 1000;
 const CLOCK = 60 * SECOND;
@@ -14,7 +15,9 @@ const CLOCK = 60 * SECOND;
 adoptTables();
 tick();
 countDown();
-setInterval(() => { tick(); countDown(); showMark(); }, SECOND);
+tellEnd();
+ownZone();
+setInterval(() => { tick(); countDown(); showMark(); tellEnd(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
