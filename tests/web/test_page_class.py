@@ -36,13 +36,17 @@ async def seat(browser: Browser, name: str, **status: Any) -> None:
     await browser.world.status(found, **status)
 
 
-async def room(browser: Browser, query: str = "", role: str = "user", owner: str = "teacher") -> str:
+async def room(
+    browser: Browser, query: str = "", role: str = "user", owner: str = "teacher"
+) -> str:
     await browser.world.services.fresh()
     return plain(await browser.get(f"/class/exam{query}", role, owner))
 
 
 def tiles(html: str) -> list[str]:
-    found = re.findall(r'<li class="lab(?: late)?">(.*?)</li>\n(?=<li class="lab|</ul>)', html, re.DOTALL)
+    found = re.findall(
+        r'<li class="lab(?: late)?">(.*?)</li>\n(?=<li class="lab|</ul>)', html, re.DOTALL
+    )
     return [" ".join(re.sub("<[^>]+>", " ", each).split()) for each in found]
 
 

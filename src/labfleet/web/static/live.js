@@ -7,6 +7,7 @@ import { countDown } from "./countdown.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
+import { offerZone } from "./zone.js";
 
 const SECOND = 1000;
 const CLOCK = 60 * SECOND;
@@ -18,4 +19,5 @@ setInterval(() => { tick(); countDown(); showMark(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
+offerZone();
 keepConnected();
