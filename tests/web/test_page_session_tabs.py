@@ -116,7 +116,8 @@ async def test_use_stands_against_what_it_is_counted_with(browser: Browser) -> N
     held = Reservation(holder="w", amounts=Amounts(cpu_milli=4000, memory_mib=2048), start=at)
     made = await session(browser, reservation=held, used={"cpu_milli": Use(peak=3000, mean=900)})
     row = SeriesRow(
-        series.Owner("Session", made.metadata.uid), 60, series.bucket_start(at, 60),
+        series.Owner("Session", made.metadata.uid), 60,
+        series.bucket_start(at + timedelta(minutes=35), 60),
         series.pack("Session", series.single("Session", {"cpu": 900.0})),
     )  # fmt: skip
     await browser.world.services.series.merge_series([row])

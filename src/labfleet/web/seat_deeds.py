@@ -48,7 +48,8 @@ def of(
         yield from _afterwards(who, session, definition, now)
         return
     if status.phase in _UP and status.checked_in_at is None:
-        yield _deed(session, "check-in", "I am here")
+        here = "I am here" if session.spec.owner == who.name else "Check in"
+        yield _deed(session, "check-in", here)
     if not booked:
         return
     if status.end is not None or session.spec.slot.end is not None:
