@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from labfleet.decisions import port_drift, wording
+from labfleet.decisions import wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import paths
@@ -19,7 +19,7 @@ from labfleet.resources.decision import Verdict
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.session import TERMINAL, PortAllocation, PortChange, Session, SessionPhase
+from labfleet.resources.session import TERMINAL, PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
@@ -46,6 +46,7 @@ from labfleet.web.course_dates import DateRow
 from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
+from labfleet.web.panels.ports import seen as seen_of
 from labfleet.web.recommended import Panel
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -377,26 +378,12 @@ def _ports(obj: Resource | None) -> tuple[Port, ...]:
     where = {} if found is None else {each.name: _link(each.url) for each in found.ports}
     changes = {each.name: each for each in obj.status.port_changes}
     made = [
-        Port(each.name, each, _seen(changes.get(each.name), seen), where.get(each.name))
+        Port(each.name, each, seen_of(changes.get(each.name), seen), where.get(each.name))
         for each in obj.status.ports
     ]
     given = {each.name for each in obj.status.ports}
     added = [each for each in obj.status.port_changes if each.name not in given][:PORTS_ADDED]
-    return (*made, *(Port(each.name, None, _seen(each, seen)) for each in added))
-
-
-def _seen(change: PortChange | None, seen: dict[str, int] | None) -> Cell:
-    if seen is None:
-        return Cell("text", "unknown: not observed yet")
-    if change is None:
-        return Cell("text", "as given")
-    kind = port_drift.kind_of(change)
-    told = {
-        "added": f"added: {change.observed}",
-        "removed": "removed: not there",
-        "changed": f"changed: {change.observed}",
-    }
-    return Cell("state", told[kind], tone="warn", shape="▲")
+    return (*made, *(Port(each.name, None, seen_of(each, seen)) for each in added))
 
 
 def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:

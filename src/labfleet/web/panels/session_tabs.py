@@ -13,9 +13,7 @@ from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.explanation import Explanation
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import explain
-from labfleet.service.verbs import objects
-from labfleet.web import overview, values, words
-from labfleet.web.overview import RecentEvent
+from labfleet.web import values
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 from labfleet.web.ways_in import Reached, reached
@@ -67,15 +65,6 @@ class DecisionPanel:
     told: Explanation
     rows: tuple[tuple[str, Cell, str, str, str], ...]
     more: str
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventsPanel:
-    """What happened, the newest first; `more` says that there may be older events."""
-
-    events: tuple[RecentEvent, ...]
-    more: bool
     command: str
 
 
@@ -167,17 +156,6 @@ def _verdict(*, fits: bool, chosen: bool) -> Cell:
     if fits:
         return Cell("state", "would fit", tone="calm", shape="○")
     return Cell("state", "does not fit", tone="warn", shape="▲")
-
-
-async def events(
-    services: ServiceContext, caller: Caller, obj: Resource, _asked: Asked
-) -> EventsPanel:
-    """Return the tab that lists what happened, as many of the newest as lists have."""
-    row, now = KINDS[obj.kind], services.clock.now()
-    past = await objects.events(services, caller, row, obj.name, obj.namespace, limit=words.LOOKED)
-    shown = overview.recent_events(past[::-1], caller, now, only=obj.metadata.uid)
-    command = f"labfleet events {obj.kind.lower()} {_named(obj)}"
-    return EventsPanel(shown, len(past) >= words.LOOKED, command)
 
 
 def _named(obj: Resource) -> str:
