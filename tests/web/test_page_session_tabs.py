@@ -134,10 +134,10 @@ async def test_decision_events_and_yaml(browser: Browser) -> None:
     """The whole explanation, what happened, and the object as YAML that reads back the same."""
     made = await session(browser)
     assert "Session exam-1: RUNNING" in text(await tab(browser, "decision"))
-    assert "labfleet events session exam-1" in await tab(browser, "events")
+    assert "labfleet events session/exam-1" in await tab(browser, "events")
     assert "INSTANTIATING" in await tab(browser, "events")
     page = await tab(browser, "yaml")
-    shown = page.partition('<pre class="written" tabindex="0">')[2].partition("</pre>")[0]
+    shown = page.partition('<pre class="yaml"')[2].partition(">")[2].partition("</pre>")[0]
     for name, mark in (("&#34;", '"'), ("&#39;", "'"), ("&gt;", ">"), ("&lt;", "<")):
         shown = shown.replace(name, mark)
     (read,) = documents.read(shown)

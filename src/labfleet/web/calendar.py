@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from labfleet.kernel.clock import format_instant, utc_text
 from labfleet.resources import zones
+from labfleet.resources.declaration import PageColumn
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Ref
@@ -28,6 +29,20 @@ from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
 ROOT = "/calendar"
+_OWN = (
+    PageColumn("Pool", "link", wide=2),
+    PageColumn("From", "text", wide=4),
+    PageColumn("To", "text", wide=4),
+    PageColumn("Free workers", "text"),
+    PageColumn("Yours", "text"),
+)
+_WHOLE = (
+    *_OWN[:-1],
+    PageColumn("Sessions", "text"),
+    PageColumn("Workers needed", "text"),
+    PageColumn("In danger", "text"),
+    PageColumn("What", "text", wide=4),
+)
 _UNKNOWN = Cell("absent", "not known")
 _GIVEN = ("namespace", "pool", "from", "to", "zone", "view", "date")
 PARTS = 3
@@ -71,6 +86,21 @@ class TimeRow:
     parts: tuple[Part, ...]
     more: int
 
+    @property
+    def what(self) -> str:
+        """Return in words what its sessions are of."""
+        said = ", ".join(f"{each.name} {each.sessions}" for each in self.parts)
+        return f"{said}, and {self.more} more" if self.more > 0 else said or "nothing"
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the row as cells of the columns that the page has for its reader."""
+        known = (self.pool, self.start, self.end, self.free)
+        if self.sessions is None:
+            return (*known, Cell("text", str(self.mine)))
+        rest = (str(self.sessions), self.needed, str(self.in_danger), self.what)
+        return (*known, *(Cell("text", each) for each in rest))
+
 
 @dataclass(frozen=True, slots=True)
 class Own:
@@ -99,6 +129,11 @@ class CalendarPage:
     pool: str
     whole: bool
     shown: str
+
+    @property
+    def columns(self) -> tuple[PageColumn, ...]:
+        """Return the columns of its rows: those who see only their own see nothing of others."""
+        return _WHOLE if self.whole else _OWN
 
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> CalendarPage:

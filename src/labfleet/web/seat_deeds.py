@@ -1,4 +1,4 @@
-"""What people may do with a session or a group of theirs, as links to act on or commands to run.
+"""What people may do with a session of theirs, as links to act on or commands to run.
 
 Only what the object's state and its rules leave open is offered; the verb judges again.
 """
@@ -11,11 +11,9 @@ from datetime import datetime
 from urllib.parse import quote
 
 from labfleet.resources.definition import Definition
-from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
-from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.web.acts import table
@@ -83,17 +81,8 @@ def taking(session: Session) -> Deed:
     return _deed(session, "take", "Take it")
 
 
-def of_group(who: Principal, group: Group) -> Iterator[Deed]:
-    """Yield what somebody may do with all seats of a group."""
-    if access.may(who, "extend", group.kind):
-        yield _deed(group, "extend", "More time for all", " --by 15m")
-    if access.may(who, "shorten", group.kind):
-        yield _deed(group, "shorten", "An earlier end for all", " --by 15m")
-
-
 def _deed(obj: Resource, verb: str, title: str, more: str = "") -> Deed:
-    name = obj.name if isinstance(obj, Session) else f"{obj.kind.lower()}/{obj.name}"
-    command = f"labfleet {verb} {Key('', obj.namespace, name).argument}{more}"
+    command = f"labfleet {verb} {Key('', obj.namespace, obj.name).argument}{more}"
     return Deed(verb, title, command, _page(obj, verb))
 
 

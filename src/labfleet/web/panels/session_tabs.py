@@ -1,4 +1,4 @@
-"""The tabs of a session's page that show one side of it whole: access, ports, decision, events."""
+"""The tabs of a session's page that show one side of it whole: access, ports, decision."""
 
 from __future__ import annotations
 
