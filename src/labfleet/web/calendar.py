@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
-from labfleet.kernel.clock import format_instant, utc_text
+from labfleet.kernel.clock import format_instant, parse_instant, utc_text
 from labfleet.resources import zones
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.group import Group
@@ -142,7 +142,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Calend
     namespace, now = given.get("namespace", "default"), services.clock.now()
     span = calendar_times.of(given, now, ROOT)
     if span.over:
-        found = Calendar(start=now, end=now, pools=())
+        found = Calendar(start=parse_instant(span.start), end=parse_instant(span.end), pools=())
         access.demand(caller.principal, "read", "Session")
     else:
         found = await calendar.read(

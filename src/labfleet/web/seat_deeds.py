@@ -14,6 +14,7 @@ from labfleet.resources.definition import Definition
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
+from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.web.acts import table
@@ -39,6 +40,8 @@ def of(
     who: Principal, session: Session, definition: Definition | None, now: datetime
 ) -> Iterator[Deed]:
     """Yield what somebody may do with a session as it stands, what is most often wanted first."""
+    if not access.may(who, "cancel", session.kind):
+        return
     status, seat = session.status, session.status.seat
     booked = seat is None or who.role is not Role.USER or who.name == seat.booked_by
     over = status.phase in _ENDING or session.spec.cancel is not None or session.deleting
