@@ -120,7 +120,7 @@ async def test_the_timeline_shows_demand_danger_and_when_workers_are_made(browse
     body = {"definition": "two", "slot": at(), "size": 12}
     await browser.world.make("Group", "exam", body, who("user", "teacher"))
     text = plain(await browser.get(DAY))
-    assert "workers are made ready for 12 that begin" in text
+    assert "on for 12 sessions of " in text
     assert 'href="/class/exam"' in text
     bars = [each.get("class") for each in Reader(text).all("rect")]
     assert bars.count("full") == 1

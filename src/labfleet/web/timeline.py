@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from labfleet.kernel.quantity import count
 from labfleet.resources import zones
 from labfleet.service.reads.calendar import CalendarSpan, PoolCalendar
 from labfleet.service.reads.calendar_marks import Ready
@@ -92,8 +93,8 @@ def lane(
     marks = tuple(
         Mark(
             _percent(each.at, start, end),
-            f"from {zones.both(each.at, zone)} workers are made ready for {each.sessions} that "
-            f"begin {zones.both(each.begins, zone)}",
+            f"workers are made ready from {zones.both(each.at, zone)} on for "
+            f"{count(each.sessions, 'session')} of {zones.both(each.begins, zone)}",
         )
         for each in ready
         if start <= each.at < end
@@ -106,9 +107,9 @@ def _said(pool: PoolCalendar, most: int) -> str:
     known = [each for each in pool.items if each.free is not None]
     least = min((each.free for each in known if each.free is not None), default=None)
     danger = max((each.in_danger or 0 for each in pool.items), default=0)
-    said = f"At most {most} workers, {pool.workers} up now"
+    said = f"At most {count(most, 'worker')}, {pool.workers} up now"
     said += "" if least is None else f"; at least {least} free all the time"
-    return f"{said}; up to {danger} sessions in danger" if danger else said
+    return f"{said}; up to {count(danger, 'session')} in danger" if danger else said
 
 
 def _bar(span: CalendarSpan, most: int, start: datetime, end: datetime, zone: str) -> Bar:
@@ -118,7 +119,7 @@ def _bar(span: CalendarSpan, most: int, start: datetime, end: datetime, zone: st
         "danger" if span.in_danger else "mine" if span.mine else "full" if taken >= most else "part"
     )
     when = f"{zones.both(span.start, zone)} to {zones.both(span.end, zone)}"
-    said = f"{when}: {span.free} of {most} workers free"
+    said = f"{when}: {span.free} free of {count(most, 'worker')}"
     if span.free is None:
         said = f"{when}: what is free is unknown"
     said += f", {span.mine} of yours" if span.mine else ""
