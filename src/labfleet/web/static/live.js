@@ -8,6 +8,7 @@ import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
 import { ownZone, tellEnd } from "./visit.js";
+import { offerZone } from "./zone.js";
 
 const SECOND = 1000;
 const CLOCK = 60 * SECOND;
@@ -21,4 +22,5 @@ setInterval(() => { tick(); countDown(); showMark(); tellEnd(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
+offerZone();
 keepConnected();
