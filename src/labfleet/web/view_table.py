@@ -5,7 +5,7 @@ from __future__ import annotations
 from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
-from labfleet.web.views import alerts, discovery, fleet, garbage, my_labs, replicas
+from labfleet.web.views import alerts, discovery, fleet, garbage, my_labs, replicas, search
 
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
@@ -19,6 +19,7 @@ VIEWS = (
     View(discovery.ROOT, "Discovery", "views/sheet.html", discovery.page, "Upkeep", "Region"),
     View(garbage.ROOT, "Garbage", "views/sheet.html", garbage.page, "Upkeep", "Region"),
     View(replicas.ROOT, "Replicas", "views/sheet.html", replicas.page, "Upkeep", "Worker"),
+    View(search.ROOT, "Search", "views/search.html", search.page),
 )
 
 

@@ -4,6 +4,7 @@
 import { readClock, tick } from "./clock.js";
 import { keepConnected } from "./connection.js";
 import { countDown } from "./countdown.js";
+import { listenToKeys } from "./keys.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
@@ -18,4 +19,5 @@ setInterval(() => { tick(); countDown(); showMark(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
+listenToKeys();
 keepConnected();
