@@ -10,14 +10,32 @@ from browser import Browser
 from fleet_world import MACHINE
 
 from labfleet.interfaces import store as stores
+from labfleet.resources import series
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.conditions import Condition, Measured
 from labfleet.resources.decision import Decision
 from labfleet.resources.group import Group, GroupSpec, GroupStatus
+from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.meta import Metadata, Resource
-from labfleet.resources.session import PortAllocation, Session, SessionPhase, SessionSpec
-from labfleet.resources.telemetry import Licensing, Room, Sample, SystemStats
+from labfleet.resources.session import (
+    PortAllocation,
+    PortChange,
+    Session,
+    SessionPhase,
+    SessionSpec,
+)
+from labfleet.resources.telemetry import (
+    ComputeHealth,
+    ComputeStats,
+    ControllerHealth,
+    Feature,
+    Licensing,
+    Room,
+    Sample,
+    SystemHealth,
+    SystemStats,
+)
 from labfleet.resources.worker import (
     CmlStatus,
     Health,
@@ -171,3 +189,76 @@ async def fleet(browser: Browser, workers: int = 40, waiting: int = 30) -> None:
     await store(browser, *made, *here, *waits, group)
     for number in range(0, workers - 3, 3):
         measure(browser, f"w-{number:03d}")
+
+
+async def detailed(browser: Browser, name: str = "w-000") -> Worker:
+    """Plant a worker of which CML and the provider told much, some of it unknown, with its history.
+
+    Its CPU was measured for an hour, then not for an hour, then for an hour again.
+    """
+    now, services = browser.world.clock.now(), browser.world.services
+    made = worker(browser, name)
+    held = HeldPorts(
+        transport="tcp", first=5041, last=5043, lab="lab-9", owner="mallory", since=now
+    )
+    status = msgspec.structs.replace(made.status, held_ports=(held,))
+    made = msgspec.structs.replace(made, status=status)
+    ran = session(browser, "ran-1", name)
+    changed = (PortChange(name="r1", allocated=2001, observed=2099),)
+    ran = msgspec.structs.replace(
+        ran,
+        status=msgspec.structs.replace(
+            ran.status, observed_ports={"r1": 2099}, port_changes=changed
+        ),
+    )
+    over = session(browser, "over-1", name, phase=SessionPhase.COMPLETED, ended_at=now)
+    over = msgspec.structs.replace(
+        over, status=msgspec.structs.replace(over.status, reservation=None, ports=())
+    )
+    await store(browser, made, ran, over)
+    compute = ComputeStats(
+        hostname="compute-1", is_controller=True, cpu_count=48, cpu_percent=40.0, load=(3.5, 3.25, 3.0),
+        memory=Room(total=192 * GIB, used=72 * GIB, free=120 * GIB), allocated_cpus=12,
+        allocated_memory_mib=49_152, total_nodes=9, running_nodes=7,
+    )  # fmt: skip
+    health = ComputeHealth(
+        hostname="compute-1", is_controller=True, admission_state="READY", valid=False,
+        kvm_vmx_enabled=True, libvirt=True, fabric=False, memory_overload=False,
+    )  # fmt: skip
+    stats = SystemStats(
+        cpu_count=48, cpu_percent=40.0, memory=compute.memory, running_nodes=7, total_nodes=9,
+        computes={"c-1": compute}, gaps={"controller_disk": "the account is no admin"},
+    )  # fmt: skip
+    licence = Licensing(
+        registration="COMPLETED", authorization="IN_COMPLIANCE", licensed=True, registered=True,
+        smart_account="Exam School", authorization_expires="2027-02-01 10:00:00",
+        features={"f-1": Feature(id="f-1", name="CML node expansion", in_use=50, max=300)},
+    )  # fmt: skip
+    system = SystemHealth(
+        valid=False, computes={"c-1": health}, controller=ControllerHealth(valid=True)
+    )
+    services.samples.put(
+        Sample(
+            worker=name,
+            at=now,
+            boot="i-1",
+            version="2.9.0",
+            ready=True,
+            uptime_seconds=3600,
+            stats=stats,
+            health=system,
+            licence=licence,
+        )
+    )
+    owner = series.Owner("Worker", made.metadata.uid)
+    minutes = [each for each in range(1, 181) if not 60 < each <= 120]
+    await services.series.merge_series(
+        [
+            stores.SeriesRow(
+                owner, 60, series.bucket_start(now - timedelta(minutes=minute), 60),
+                series.pack("Worker", series.single("Worker", {"cpu": 20.0 + minute % 7})),
+            )
+            for minute in minutes
+        ]
+    )  # fmt: skip
+    return made

@@ -180,35 +180,6 @@ async def test_the_address_of_every_kind_is_a_list(browser: Browser) -> None:
     assert (await browser.get("/nothing")).status == 404
 
 
-ABOUT = ("/pools/exam", "/sessions/s1")
-
-
-@pytest.mark.asyncio
-async def test_no_link_leads_to_a_dead_anchor(browser: Browser) -> None:
-    """Each link is for its reader, and into a page it meets an element, also after a redirect."""
-    await browser.world.template()
-    await browser.world.make("Pool", "exam", {"template": "metal"})
-    await browser.world.make("Worker", "w1", {"template": "metal"})
-    await browser.world.definition()
-    made = await browser.world.session("s1", owner="user")
-    await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1")
-    seen = 0
-    for role in ("admin", "user"):
-        for path in ("/", "/pools", "/regions", "/history", "/calendar", *ABOUT):
-            reply = await browser.get(path, role)
-            for link in Reader(plain(reply)).all("a"):
-                place, _, anchor = str(link["href"]).partition("#")
-                found = await browser.get(place or path, role)
-                if found.status == 303:
-                    place, _, anchor = found.headers["location"].partition("#")
-                    found = await browser.get(place, role)
-                ids = {each.get("id") for _, each in Reader(plain(found)).elements}
-                assert not anchor or anchor in ids, (role, path, link)
-                assert found.status == 200 or not link["href"].partition("#")[0], (role, path, link)
-                seen += bool(anchor)
-    assert seen > 30
-
-
 @pytest.mark.asyncio
 async def test_a_waiting_sessions_page_says_what_helps(browser: Browser) -> None:
     """The advice of its reason, in the reader's words, as explain has it."""
