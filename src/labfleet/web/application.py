@@ -399,7 +399,13 @@ def _templates() -> jinja2.Environment:
     scripts = [address for name, address in static.items() if name.endswith(".js")]
     styles = [address for name, address in static.items() if name.endswith(".css")]
     made.globals.update(
-        static=static, scripts=scripts, styles=styles, words=words.as_json(), WORDS=words
+        static=static,
+        scripts=scripts,
+        styles=styles,
+        words=words.as_json(),
+        WORDS=words,
+        KEYS=navigation.KEYS,
+        GOES=navigation.goes,
     )
     return made
 

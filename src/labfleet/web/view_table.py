@@ -17,6 +17,7 @@ from labfleet.web.views import (
     my_labs,
     queue,
     replicas,
+    search,
     settings,
     simulations,
 )
@@ -51,6 +52,7 @@ VIEWS = (
     View(settings.ROOT, "Settings", "views/settings.html", settings.page, "Upkeep", "Settings"),
     View(audit.ROOT, "Audit", "views/audit.html", audit.page, "Upkeep", "", _OPERATORS),
     View(audit.ONE, "Change", "views/audit_change.html", audit.one),
+    View(search.ROOT, "Search", "views/search.html", search.page),
 )
 
 

@@ -4,6 +4,7 @@
 import { readClock, tick } from "./clock.js";
 import { keepConnected } from "./connection.js";
 import { countDown } from "./countdown.js";
+import { listenToKeys } from "./keys.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
@@ -23,4 +24,5 @@ setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
 offerZone();
+listenToKeys();
 keepConnected();
