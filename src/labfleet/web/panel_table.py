@@ -10,6 +10,7 @@ from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web.panels import (
+    labs,
     machine,
     measured_server,
     monitoring,
@@ -26,6 +27,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("Worker", "cml", "CML", _SHEET, measured_server.make),
     Panel("Worker", "monitoring", "Monitoring", "panels/monitoring.html", monitoring.make),
     Panel("Worker", "machine", "Machine", _SHEET, machine.make),
+    Panel("Worker", "labs", "Labs", _SHEET, labs.make),
     Panel("Worker", "sessions", "Sessions", _SHEET, worker_sessions.make),
     Panel("Worker", "ports", "Ports", _SHEET, ports.make),
     Panel("Worker", "events", "Events", _EVENTS, objects.happened),
