@@ -35,7 +35,7 @@ from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region
-from labfleet.resources.session import SessionPhase
+from labfleet.resources.session import LabStatus, SessionPhase
 from labfleet.resources.worker import CmlStatus, LicenceStatus, WorkerPhase
 
 FILE = HERE.parents[1] / "src" / "labfleet" / "api" / "core" / "examples.json"
@@ -399,6 +399,16 @@ async def life_of_a_run(ask: Recorder, run: str) -> None:
     await ask.ask("DELETE", f"/api/v1/simulations/{run}")
 
 
+async def a_lab_that_runs(ask: Recorder, session: Any) -> None:
+    """Order something of the lab of a session, which runs for that while."""
+    status = ask.api.world.status
+    lab = LabStatus(title="s9", marker=session.metadata.uid, id="lab-s9", state="STARTED")
+    await status(session, phase=SessionPhase.RUNNING, lab=lab)
+    await ask.ask("POST", "/api/v1/sessions/s9/lab", {"order": "restart", "node": "r1"})
+    await ask.ask("GET", "/api/v1/sessions/s9/consoles")
+    await status(session, phase=SessionPhase.FAILED, lab=None)
+
+
 async def play(api: Api) -> dict[str, dict[str, Any]]:
     """Play the story; return the examples by operation."""
     ask, world = Recorder(api), api.world
@@ -445,6 +455,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
+    await a_lab_that_runs(ask, failed)
     await what_a_person_holds(ask)
     at = world.clock.now()
     kept = KeptWork(

@@ -69,7 +69,7 @@ MACHINE: dict[str, Any] = {
 }
 CHANGES = frozenset([
     "commit", "launch", "start", "stop", "terminate", "register", "deregister", "import_lab",
-    "wipe", "delete", "extract", "download", "keep_lab",
+    "wipe", "delete", "extract", "download", "keep_lab", "operate_node",
 ])  # fmt: skip
 HOUR = 3600.0
 Strike = Callable[[str, int], str | None]

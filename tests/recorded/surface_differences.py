@@ -5,6 +5,7 @@ from __future__ import annotations
 from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
+from surface_of_hands import HANDS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
 from surface_of_livelabs import LIVE_LABS
@@ -459,6 +460,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | SLOTS
     | DRIFT
     | STREAM
+    | HANDS
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

@@ -18,5 +18,26 @@ LIVE_LABS = {
         "paths/~api~v1~workers~{name}~labs",
         "paths/~api~v1~workers~{name}~labs~{lab}~ignore",
     )
+} | {
+    f"/{place}": "the lab of a session that runs takes orders, and what others do to it is told"
+    for place in (
+        "components/schemas/DefinitionSpec/properties/labControl",
+        "components/schemas/LabMember",
+        "components/schemas/LabOff",
+        "components/schemas/LabOrder",
+        "components/schemas/LabOrderProgress",
+        "components/schemas/LabOrderRequest",
+        "components/schemas/LabStatus/properties/edits",
+        "components/schemas/LabStatus/properties/members",
+        "components/schemas/Session/properties/status/default/labOff",
+        "components/schemas/Session/properties/status/default/labOrder",
+        "components/schemas/SessionSpec/properties/labOrder",
+        "components/schemas/SessionStatus/properties/labOff",
+        "components/schemas/SessionStatus/properties/labOrder",
+        "paths/~api~v1~sessions~{name}~lab",
+        "components/schemas/ConsolesReading",
+        "components/schemas/NodeConsole",
+        "paths/~api~v1~sessions~{name}~consoles",
+    )
 }
 """Place in the document -> why today's differs there."""

@@ -13,8 +13,9 @@ for folder in ("service", "api", "web"):
     sys.path.insert(0, str(HERE.parent / folder))
 from browser import Browser
 from browser import browser as opened
-from screen import Screen
-from screen import opened as shown
+from screen import screen
+
+__all__ = ["screen"]
 
 
 @pytest_asyncio.fixture
@@ -23,10 +24,3 @@ async def browser() -> AsyncIterator[Browser]:
     async with opened() as made:
         yield made
         assert made.defects == []
-
-
-@pytest_asyncio.fixture
-async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
-    """A browser before the installation's listener; any error on its console fails the test."""
-    async with shown(browser, tmp_path) as made:
-        yield made

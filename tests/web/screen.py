@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest_asyncio
 from browser import Browser
 from chromium import Chromium, Tab
 from chromium import chromium as started
@@ -48,8 +48,8 @@ class Screen:
         return tab
 
 
-@asynccontextmanager
-async def opened(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
+@pytest_asyncio.fixture
+async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
     """A browser before the installation's listener; any error on its console fails the test."""
     settings = Settings(port=0)
     bound = serving.listen(settings)

@@ -38,6 +38,7 @@ from labfleet.app.cluster_gauges import (
     add_freshness,
     add_promises,
 )
+from labfleet.app.cost_gauges import add_cost_gauges
 from labfleet.app.history_gauge import HistoryRows, add_history
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
@@ -285,6 +286,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
+    add_cost_gauges(metrics, services)
     add_webhook_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
     add_promises(metrics, services)

@@ -29,7 +29,8 @@ from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
-from labfleet.web.acts import seals
+from labfleet.web.acts import seals, table
+from labfleet.web.statuses import status_of
 from labfleet.web.values import exact
 from labfleet.web.view import Asked
 
@@ -49,12 +50,6 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_STATUS = (
-    (errors.Gone, 404),
-    (errors.Denied, 403),
-    (errors.Invalid, 400),
-    (errors.Temporary, 503),
-)
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
@@ -157,10 +152,13 @@ class Pages:
         key = seals.key_of(token, form.get(seals.FIELD, [""])[-1])
         if key is None:
             return self._error(scope, 403, f"{_NOT_OURS} Open it again.", caller=caller)
-        scope.get(TAKER, _take_nothing)(caller.principal)
-        found = await self._acts.done(caller, path, _query(scope), form, key)
+        take = functools.partial(scope.get(TAKER, _take_nothing), caller.principal)
+        take()
+        found = await self._acts.done(caller, acts.Sent(path, _query(scope), form, key, take))
         if isinstance(found, acts.Done):
-            return _redirect(found.where, doors.say(scope, seals.said(token, found.said)))
+            return _redirect(
+                found.where, doors.say(scope, seals.said(token, found.said, found.undo))
+            )
         return self._shown(scope, caller, found)
 
     def _shown(self, scope: Scope, caller: Caller, found: acts.Shown) -> Answer:
@@ -184,14 +182,11 @@ class Pages:
         )
 
     async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
-        """Lead to the kind's table on the first page, or show a list of its own."""
-        if row.page is not None and access.may(caller.principal, "read", row.name):
-            return _redirect(f"/#{row.plural}")
-        found = await lists.listed(self._services, caller, row)
+        """Show the list of a kind as the query asks for it."""
+        found = await lists.page(self._services, caller, row, Asked(_query(scope)))
         return self._page(
-            scope, "list.html", 200,
-            caller=caller, table=found, title=found.section.title, said=row.summary,
-            here=f"/{row.plural}",
+            scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}",
+            acts=table.of_kind(caller, row.name),
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
@@ -269,10 +264,10 @@ class Pages:
         return Answer(200, file.body, file.media_type, ((b"cache-control", kept),))
 
     async def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        status = status_of(error)
         said = error.message[:1].upper() + error.message[1:]
         extra: Headers = ()
-        if status == 503:
+        if status in {429, 503}:
             seconds = max(1, round(error.retry_after or 2))
             extra = ((b"retry-after", str(seconds).encode()),)
         return self._error(scope, status, said, extra, await self._known(scope))
@@ -293,7 +288,7 @@ class Pages:
         caller: Caller | None = None, **values: Any,
     ) -> Answer:  # fmt: skip
         principal = None if caller is None else caller.principal
-        heard = "" if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
+        heard = None if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
         made = self._jinja.get_template(name).render(
             principal=principal,
             readable=() if principal is None else sorted(overview.readable(principal)),

@@ -25,13 +25,25 @@ from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import group_seats, session_kept, session_told
-from labfleet.service.reads import explain, notices
+from labfleet.service.kinds.pool_leads import Leads
+from labfleet.service.reads import classes, explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, panel_table, recommended, values, words
+from labfleet.web import (
+    charts,
+    course_dates,
+    life_line,
+    overview,
+    panel_table,
+    recommended,
+    values,
+    words,
+)
 from labfleet.web.acts import table
 from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
+from labfleet.web.course_dates import DateRow
+from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
 from labfleet.web.panels.ports import seen as seen_of
@@ -87,6 +99,10 @@ class Detail:
     """The page of the object that has the name now, when another one was asked for."""
     opened: Opened = Opened()
     """Its tabs, and what the open one shows."""
+    life: tuple[Step, ...] = ()
+    """The steps of a session's life."""
+    dates: tuple[DateRow, ...] = ()
+    """The dates of a course."""
     acts: tuple[Offer, ...] = ()
     """What its reader may do with it."""
 
@@ -127,16 +143,16 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
-        starts="" if found is None or found.expected is None else session_told.words(found.expected),
+        starts=""
+        if found is None or found.expected is None
+        else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
         events=overview.recent_events(past[::-1], caller, now, only=meant),
-        times={} if found is None else {
-            each.type: values.instant(each.last_transition_time, now) for each in found.conditions
-        },
+        times=_times(found, now),
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
         told=_told(past, meant, now),
@@ -146,6 +162,8 @@ async def detail(
         opened=Opened() if obj is None else await panel_table.opened(
             services, caller, obj, asked, address
         ),
+        life=_life(services, obj, past, now),
+        dates=course_dates.of(obj),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
 
@@ -172,6 +190,22 @@ def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tupl
     """Return what the owner of the object with that uid was told, the newest first."""
     newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
     return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
+
+
+def _times(found: Explanation | None, now: datetime) -> dict[str, Cell]:
+    """Return since when each condition is as it is."""
+    known = () if found is None else found.conditions
+    return {each.type: values.instant(each.last_transition_time, now) for each in known}
+
+
+def _life(
+    services: ServiceContext, obj: Resource | None, past: tuple[stores.Event, ...], now: datetime
+) -> tuple[Step, ...]:
+    if not isinstance(obj, Session):
+        return ()
+    looked_for = Leads(services.cache).looked_for(obj)
+    phases = life_line.entered(past[::-1], obj.metadata.uid)
+    return life_line.of(obj, phases, looked_for, now)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:
@@ -223,6 +257,8 @@ def _facts(
         facts += _reached(obj)
         facts += _kept(caller, obj, now)
         facts += _attempts(obj)
+    if isinstance(obj, Group):
+        facts += _class(services, caller, obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
@@ -235,6 +271,16 @@ def _group(services: ServiceContext, caller: Caller, obj: Resource, name: str) -
     if group is None or not access.sees(caller.principal, group):
         return Cell("text", name)
     return Cell("link", name, href=values.address("groups", name, obj.metadata.namespace))
+
+
+def _class(services: ServiceContext, caller: Caller, obj: Group) -> Iterator[tuple[str, Cell]]:
+    """Yield the links to the page of the class, and to the course that it is a date of."""
+    where = values.address("class", obj.name, obj.namespace)
+    yield "Class", Cell("link", "its seats as a grid, and a list to print", href=where)
+    course = classes.course_of(services, caller, obj)
+    if course is not None:
+        href = values.address("courses", course.name, course.namespace)
+        yield "Course", Cell("link", course.name, href=href)
 
 
 def _reached(obj: Session) -> list[tuple[str, Cell]]:

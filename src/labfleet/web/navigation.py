@@ -54,5 +54,6 @@ def shown(principal: Principal) -> tuple[tuple[str, tuple[Link, ...]], ...]:
 
 
 def _add(found: dict[str, list[Link]], principal: Principal, kind: str, link: Link) -> None:
-    if access.may(principal, "read", kind):
+    own = any(view.path == link.href for view in view_table.VIEWS)
+    if access.may(principal, "read", kind) and not own:
         found[OF_KIND.get(kind, GROUPS[-1])].append(link)

@@ -17,12 +17,15 @@ from labfleet.web.panels import (
     objects,
     pools,
     ports,
+    session_tabs,
+    session_use,
+    simulation,
     topology,
     worker_sessions,
 )
 from labfleet.web.view import Asked, Panel, Tab
 
-_SHEET, _EVENTS, _YAML = "panels/sheet.html", "panels/events.html", "panels/yaml.html"
+_SHEET = "panels/sheet.html"
 PANELS: tuple[Panel, ...] = (
     Panel("Worker", "cml", "CML", _SHEET, measured_server.make),
     Panel("Worker", "monitoring", "Monitoring", "panels/monitoring.html", monitoring.make),
@@ -30,16 +33,31 @@ PANELS: tuple[Panel, ...] = (
     Panel("Worker", "labs", "Labs", _SHEET, labs.make),
     Panel("Worker", "sessions", "Sessions", _SHEET, worker_sessions.make),
     Panel("Worker", "ports", "Ports", _SHEET, ports.make),
-    Panel("Worker", "events", "Events", _EVENTS, objects.happened),
-    Panel("Worker", "yaml", "YAML", _YAML, objects.written),
     Panel("Pool", "workers", "Workers", _SHEET, pools.workers),
     Panel("Pool", "sessions", "Sessions", _SHEET, pools.sessions),
     Panel("Pool", "history", "History", _SHEET, pools.history),
     Panel("Pool", "promises", "Promises", _SHEET, pools.promises),
-    Panel("Pool", "events", "Events", _EVENTS, objects.happened),
-    Panel("Pool", "yaml", "YAML", _YAML, objects.written),
+    Panel("Session", "access", "Access", "panels/access.html", session_tabs.access),
+    Panel("Session", "use", "Use", "panels/session_use.html", session_use.panel),
+    Panel("Session", "ports", "Ports", "panels/ports.html", session_tabs.ports),
+    Panel("Session", "decision", "Decision", "panels/decision.html", session_tabs.decision),
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
+    Panel(
+        "Simulation",
+        "compared",
+        "Predicted against observed",
+        "panels/simulation_compared.html",
+        simulation.compared,
+    ),
+    Panel(
+        "Simulation", "evidence", "Evidence", "panels/simulation_evidence.html", simulation.evidence
+    ),
 )
+OF_ALL = (
+    Panel("", "events", "Events", "panels/events.html", objects.happened),
+    Panel("", "yaml", "YAML", "panels/yaml.html", objects.written),
+)
+"""The last tabs, which the page of every kind has."""
 FIRST = "Overview"
 """The title of the tab that every object's page has."""
 
@@ -56,14 +74,13 @@ class Opened:
 async def opened(
     services: ServiceContext, caller: Caller, obj: Resource, asked: Asked, address: str
 ) -> Opened:
-    """Return the tabs of an object's page, none when it has only the first; Gone for no tab of it."""
+    """Return the tabs of an object's page; Gone when it has no such one."""
     wanted = asked.last("tab")
-    there = [each for each in PANELS if each.kind == obj.kind and each.there(caller, obj)]
+    mine = [each for each in PANELS if each.kind == obj.kind]
+    there = [each for each in (*mine, *OF_ALL) if each.there(caller, obj)]
     chosen = next((each for each in there if each.name == wanted), None)
     if wanted and chosen is None:
         raise errors.Gone("This page has no such tab.")
-    if not there:
-        return Opened()
     join = "&" if "?" in address else "?"
     tabs = [Tab(FIRST, "" if chosen is None else address)]
     for each in there:

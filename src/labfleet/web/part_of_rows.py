@@ -11,6 +11,7 @@ from labfleet.web.addresses import changed
 from labfleet.web.view import Asked
 
 R = TypeVar("R")
+S = TypeVar("S")
 _DIGITS = 7
 
 
@@ -30,6 +31,10 @@ class PartOfRows(Generic[R]):
         if len(self.rows) == self.total:
             return ""
         return f"rows {self.first + 1} to {self.first + len(self.rows)} of {self.total}"
+
+    def of(self, rows: tuple[S, ...]) -> PartOfRows[S]:
+        """Return the same part with other rows, such as what is shown of each."""
+        return PartOfRows(rows, self.first, self.total, self.earlier, self.later)
 
 
 def part(rows: Sequence[R], asked: Asked, name: str) -> PartOfRows[R]:

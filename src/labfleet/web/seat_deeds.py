@@ -6,16 +6,20 @@ Only what the object's state and its rules leave open is offered; the verb judge
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from urllib.parse import quote
 
 from labfleet.resources.definition import Definition
 from labfleet.resources.group import Group
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
+from labfleet.web.acts import table
+from labfleet.web.acts.act import ROOT, address
 
 S = SessionPhase
 _BEFORE = frozenset({S.PENDING, S.SCHEDULED})
@@ -25,11 +29,12 @@ _ENDING = TERMINAL | {S.COLLECTING, S.STOPPING}
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """One thing to do: its word on a button, and the command that does the same."""
+    """One thing to do: its word on a button, its page ("" when it has none), and its command."""
 
     verb: str
     title: str
     command: str
+    href: str = ""
 
 
 def of(
@@ -63,7 +68,11 @@ def _afterwards(
     if session.spec.owner != who.name or work is None or work.at is None or work.until is None:
         return
     if work.readers == "owner" and now < work.until:
-        yield _deed(session, "kept", "Have my work", " --write lab.yaml")
+        where = (
+            f"/api/v1/sessions/{quote(session.name)}/kept-lab?namespace={quote(session.namespace)}"
+        )
+        kept = _deed(session, "kept", "Have my work", " --write lab.yaml")
+        yield replace(kept, href=where)
         if definition is not None and definition.spec.continuable:
             yield _deed(session, "continue", "Go on with it")
 
@@ -83,5 +92,16 @@ def of_group(who: Principal, group: Group) -> Iterator[Deed]:
 
 def _deed(obj: Resource, verb: str, title: str, more: str = "") -> Deed:
     name = obj.name if isinstance(obj, Session) else f"{obj.kind.lower()}/{obj.name}"
-    named = Key("", obj.namespace, name).argument
-    return Deed(verb, title, f"labfleet {verb} {named}{more}")
+    command = f"labfleet {verb} {Key('', obj.namespace, name).argument}{more}"
+    return Deed(verb, title, command, _page(obj, verb))
+
+
+def _page(obj: Resource, verb: str) -> str:
+    """Return the page on which it is done; "" when there is none."""
+    found = table.at(f"{ROOT}{verb}/{KINDS[obj.kind].plural}/{obj.name}")
+    if found is None:
+        return ""
+    act, _ = found
+    # Whoever is offered an object does not see it yet, so the act names no identity of it.
+    named = "" if act.blind else obj.metadata.uid
+    return address(act, obj.name, obj.namespace, uid=named)

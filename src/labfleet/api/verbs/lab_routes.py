@@ -6,12 +6,13 @@ from typing import Annotated
 
 from litestar.params import PathParameter
 
-from labfleet.api.core.route import Name, Routes
+from labfleet.api.core.route import Name, Routes, Uid
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.kernel import errors
+from labfleet.resources.session import Session
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import labs
-from labfleet.service.verbs import ignored_labs
+from labfleet.service.reads import consoles, labs
+from labfleet.service.verbs import ignored_labs, lab_orders
 
 Lab = Annotated[str, PathParameter(description="CML's name for the lab.")]
 IGNORE = "/api/v1/workers/{name:str}/labs/{lab:str}/ignore"
@@ -47,5 +48,26 @@ def routes(services: ServiceContext) -> Routes:
         """Treat it again as any lab of no session: ours are removed, others' are left."""
         await ignored_labs.heed(services, who, name, namespace, lab)
         return await labs.labs_of_worker(services, who, name, namespace)
+
+    @made.get(
+        "/api/v1/sessions/{name:str}/consoles", "How the nodes of a session's lab are reached",
+        tag="sessions", needs=("read", "Session"),
+    )  # fmt: skip
+    async def get_session_consoles(
+        who: Caller, name: Name, namespace: Namespace = "default"
+    ) -> consoles.ConsolesReading:
+        """Return it as far as the caller may know where labs are reached (access.userSees)."""
+        return await consoles.read(services, who, name, namespace)
+
+    @made.post(
+        "/api/v1/sessions/{name:str}/lab", "Start, stop, restart or wipe a session's lab or a node",
+        tag="sessions", needs=("operate", "Session"), status=202,
+    )  # fmt: skip
+    async def order_session_lab(
+        who: Caller, name: Name, sent: lab_orders.LabOrderRequest,
+        namespace: Namespace = "default", uid: Uid = None,
+    ) -> Session:  # fmt: skip
+        """Order it; the session's `status.labOrder` tells how far it is."""
+        return await lab_orders.order(services, who, (name, namespace), sent, uid=uid)
 
     return made

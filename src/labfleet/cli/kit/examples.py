@@ -54,6 +54,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet labs worker/w-1",
         "labfleet labs w-1 -o wide",
     ),
+    "lab": (
+        "labfleet lab stop ada-1",
+        "labfleet lab restart ada-1 --node r1 --wait",
+        "labfleet lab wipe ada-1 --yes",
+    ),
+    "lab start": ("labfleet lab start ada-1 --wait",),
+    "lab stop": ("labfleet lab stop session/ada-1 --node r1",),
+    "lab restart": ("labfleet lab restart ada-1 --wait --timeout 30m",),
+    "lab wipe": ("labfleet lab wipe ada-1 --node r1 --yes",),
+    "consoles": ("labfleet consoles ada-1",),
     "ignore-lab": (
         "labfleet ignore-lab w-1 1c9e7f7a -m 'the course needs it'",
         "labfleet ignore-lab w-1 1c9e7f7a --undo",

@@ -11,7 +11,7 @@ Paid is what AWS calls running: from when it runs until it leaves that state, pe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -62,6 +62,10 @@ def follow(
 ) -> tuple[PaidTime | None, tuple[Over, ...]]:
     """Return what is paid from now on, and what is over, once a machine was looked at."""
     over: list[Over] = []
+    look = replace(look, now=look.now.replace(microsecond=0))
+    machine = msgspec.structs.replace(
+        machine, launched=_whole(machine.launched), stopped_at=_whole(machine.stopped_at)
+    )
     there = machine.id is not None and machine.state != "gone" and not look.gone
     if known is not None and _run_ended(known, machine, there=there):
         end, wrong = _end(known, machine, look)
@@ -91,6 +95,11 @@ def follow(
     if begun is not None and known.ready_at is None and ready is not None and ready >= begun:
         known = msgspec.structs.replace(known, ready_at=ready)
     return known, tuple(over)
+
+
+def _whole(at: datetime | None) -> datetime | None:
+    """Return an instant in whole seconds, as bills count."""
+    return None if at is None else at.replace(microsecond=0)
 
 
 def _run_ended(known: PaidTime, machine: MachineStatus, *, there: bool) -> bool:

@@ -103,6 +103,9 @@ def _by_verbs(old: Worker | None, new: Worker) -> None:
         raise intake.invalid(("spec.licence", "is set by the verbs of labfleet license"))
     if new.spec.console_asked is not None and new.spec.console_asked != before[1]:
         raise intake.invalid(("spec.consoleAsked", "is set by the verb console"))
+    ignored = () if old is None else old.spec.ignored_labs
+    if new.spec.ignored_labs != ignored:
+        raise intake.invalid(("spec.ignoredLabs", "is set by the verb ignore-lab"))
 
 
 def _tags(worker: Worker) -> None:

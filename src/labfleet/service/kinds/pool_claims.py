@@ -205,9 +205,11 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
             version=shape.version,
         )
     scaling, places = pool.spec.scaling, pool.spec.scaling.max_workers
+    here = sum(not _going(each) for each in workers)
     if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
-        here = sum(not _going(each) for each in workers)
         places = min(places, max(scaling.min_workers, here))
+    if pool.status.budget_workers is not None:
+        places = min(places, max(pool.status.budget_workers, here))
     return Extent(
         pool=pool.name, places=places, shape=shape, sizes=sizes, offered=_offered(shape, earlier)
     )

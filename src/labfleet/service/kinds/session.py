@@ -31,6 +31,7 @@ _PEOPLE = frozenset(
         "hand-over",
         "retry",
         "observe",
+        "operate",
     }
 )
 _ASKED = frozenset(

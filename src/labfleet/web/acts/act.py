@@ -5,6 +5,7 @@ Who may do it is what `access` says of the same action for the API; nothing here
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.meta import DEFAULT_NAMESPACE, Resource
+from labfleet.resources.meta import API_VERSION, DEFAULT_NAMESPACE, Key, Resource
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal, Role
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -50,6 +51,11 @@ class Doing:
         """Return the identity of the object that is meant, None without one."""
         return None if self.obj is None else self.obj.metadata.uid
 
+    @property
+    def argument(self) -> str:
+        """Return the object as a word of a command, with its namespace where that is another one."""
+        return shlex.quote(Key("", self.namespace, self.name).argument)
+
     def text(self, name: str) -> str:
         """Return a value that is text, "" when the field was left empty."""
         value = self.values.get(name)
@@ -57,15 +63,35 @@ class Doing:
 
     def line(self, *words: str, target: str | None = None) -> str:
         """Return a command of the CLI on this object; empty words are left out."""
-        named = shlex.quote(self.name if target is None else target) if self.name else ""
-        space = "" if self.namespace == DEFAULT_NAMESPACE else f"-n {shlex.quote(self.namespace)}"
+        aim = self.name if target is None else target
+        named = shlex.quote(aim) if aim else ""
+        away = named and self.namespace != DEFAULT_NAMESPACE
+        space = f"-n {shlex.quote(self.namespace)}" if away else ""
         head, *rest = (each for each in words if each)
         return " ".join(each for each in ("labfleet", head, named, space, *rest) if each)
+
+    def manifest(self, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body that sets some fields of the object, as `labfleet apply` takes it."""
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": dict(spec)}
+
+    def applied(self, kind: str, spec: Mapping[str, Any]) -> str:
+        """Return the command of the CLI that sets some fields of the object."""
+        text = json.dumps(self.manifest(kind, spec), ensure_ascii=False)
+        return f"labfleet apply -f - <<< {shlex.quote(text)}"
 
     def option(self, flag: str, name: str) -> str:
         """Return an option of the CLI with a value of the form; "" when that was left empty."""
         value = self.text(name)
         return f"{flag} {shlex.quote(value)}" if value else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is said of an act that made something, and where that is seen."""
+
+    said: str
+    where: str
 
 
 Follows = Callable[[Doing], Awaitable[Sequence[str]]]
@@ -94,7 +120,7 @@ class Act:
     title: str
     right: str
     routes: str
-    does: Callable[[Doing], Awaitable[str]]
+    does: Callable[[Doing], Awaitable[str | Outcome]]
     line: Callable[[Doing], str]
     follows: Follows = _nothing
     fields: Callable[[ServiceContext, Caller, Any], tuple[Field, ...]] = lambda _s, _c, _o: ()
@@ -103,9 +129,13 @@ class Act:
     grave: bool = False
     many: bool = False
     whole: bool = False
+    look: bool = False
+    """Whether its form has to be looked at with what follows before it can be sent."""
     blind: bool = False
     goes: Callable[[Doing], str] | None = None
     """Where the result is seen; the object's own page without it."""
+    undo: Callable[[Doing], str] | None = None
+    """The address of the act that takes it back, worked out before it is done; "" where there is none."""
 
     @property
     def plural(self) -> str:
@@ -125,10 +155,20 @@ class Offer:
 
 def address(act: Act, name: str = "", namespace: str = DEFAULT_NAMESPACE, **query: str) -> str:
     """Return the page of an act, on an object of this name."""
-    made = f"{ROOT}{act.verb}/{act.plural}" + (f"/{quote(name, safe='')}" if name else "")
+    return _written(f"{ROOT}{act.verb}/{act.plural}", name, namespace, query)
+
+
+def _written(root: str, name: str, namespace: str, query: Mapping[str, str]) -> str:
+    made = root + (f"/{quote(name, safe='')}" if name else "")
     asked = {} if namespace == DEFAULT_NAMESPACE else {"namespace": namespace}
     asked |= {key: value for key, value in query.items() if value}
     return f"{made}?{urlencode(asked)}" if asked else made
+
+
+def same(doing: Doing, plural: str, verb: str, **query: str) -> str:
+    """Return the address of another act on the same object, with values for its form."""
+    asked = {"uid": doing.uid or "", **query}
+    return _written(f"{ROOT}{verb}/{plural}", doing.name, doing.namespace, asked)
 
 
 def denied(principal: Principal, act: Act) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 
 from labfleet.kernel import errors
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.acts import page, table
+from labfleet.web.acts import many, page, table
 from labfleet.web.acts.act import ROOT
+from labfleet.web.acts.many import Sent
 from labfleet.web.acts.page import Done
 
-__all__ = ["FIELDS_LIMIT", "FORM_LIMIT", "ROOTS", "Acts", "Done", "Shown"]
+__all__ = ["FIELDS_LIMIT", "FORM_LIMIT", "ROOTS", "Acts", "Done", "Sent", "Shown"]
 
-ROOTS = (ROOT,)
+ROOTS = (ROOT, many.ROOT)
 """The beginnings of the addresses of acts."""
 FORM_LIMIT = 64 * 1024
 FIELDS_LIMIT = 300
@@ -39,25 +40,26 @@ class Acts:
 
     async def shown(self, caller: Caller, path: str, query: Query) -> Shown:
         """Return the page at an address of an act; nothing is done."""
+        if path.startswith(many.ROOT):
+            row = many.kind_at(path)
+            return _several(await many.choosing(self._services, caller, row, query))
         act, name = _at(path)
         asked = _last(query)
         doing, closed = await page.begun(self._services, caller, act, name, asked)
         return _shown(await page.asking(doing, act, closed, first=asked))
 
-    async def done(
-        self, caller: Caller, path: str, query: Query, form: Query, key: str
-    ) -> Shown | Done:
-        """Do what a form asks for; return its page again when it is refused, or only looked at.
-
-        `key` is the form's, under which the same form counts once.
-        """
-        act, name = _at(path)
-        given = _last(form)
-        doing, closed = await page.begun(self._services, caller, act, name, _last(query))
+    async def done(self, caller: Caller, sent: Sent) -> Shown | Done:
+        """Do what a form asks for; return its page again when it is refused, or only looked at."""
+        if sent.path.startswith(many.ROOT):
+            row = many.kind_at(sent.path)
+            return _several(await many.done(self._services, caller, row, sent))
+        act, name = _at(sent.path)
+        given, asked = _last(sent.form), _last(sent.query)
+        doing, closed = await page.begun(self._services, caller, act, name, asked)
         if closed or page.LOOK in given:
             return _shown(await page.asking(doing, act, closed, given))
         try:
-            return await page.done(replace(doing, key=key), act, given)
+            return await page.done(replace(doing, key=sent.key), act, given)
         except errors.LabfleetError as error:
             return _shown(await page.asking(doing, act, closed, given, error))
 
@@ -71,6 +73,10 @@ def _at(path: str) -> tuple[Any, str]:
 
 def _shown(asking: page.Asking) -> Shown:
     return Shown("act.html", asking, asking.status, f"/{asking.act.plural}")
+
+
+def _several(several: many.Several) -> Shown:
+    return Shown("several.html", several, several.status, f"/{several.plural}")
 
 
 def _last(values: Query) -> dict[str, str]:

@@ -20,7 +20,9 @@ from labfleet.web.acts import act as acts
 from labfleet.web.acts import fields as forms
 from labfleet.web.acts.act import Act, Doing
 from labfleet.web.acts.fields import Field
+from labfleet.web.statuses import status_of
 
+_OURS = frozenset({"flag", "hidden"})
 _NOTHING: Mapping[str, str] = {}
 LOOK = "look"
 """Name of the button that asks what would follow, and does nothing."""
@@ -48,14 +50,17 @@ class Asking:
     problem: str = ""
     places: tuple[tuple[str, str], ...] = ()
     status: int = 200
+    ready: bool = True
+    """Whether it may be sent: what has to be looked at before was, and is not refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of an act, and where it is seen."""
+    """What became of an act, where it is seen, and the address of what takes it back."""
 
     said: str
     where: str
+    undo: str = ""
 
 
 async def begun(
@@ -92,11 +97,15 @@ async def asking(
     seen = acts.seen_fields(act, doing.services, doing.caller, doing.obj)
     # An address may fill a field, and tick nothing: what ends more is a person's own choice.
     texts = {
-        each.name: each.first if each.show == "flag" else first.get(each.name, each.first)
+        each.name: each.first if each.show in _OURS else first.get(each.name, each.first)
         for each in seen
     }
     if given is not None:
-        texts = {each.name: given.get(each.name, "") for each in seen}
+        # What is hidden says how the object was when the form was made: a new form says it anew.
+        texts = {
+            each.name: each.first if each.show == "hidden" else given.get(each.name, "")
+            for each in seen
+        }
     follows: tuple[str, ...] = ()
     if not closed:
         doing, error = _with_values(doing, seen, texts, error, strict=given is not None)
@@ -110,6 +119,7 @@ async def asking(
         back=_back(doing, act), follows=follows, fields=() if closed else seen, given=texts,
         line=act.line(doing), closed=closed, problem=_sentence(error), places=_places(error),
         status=200 if error is None or given is None else status_of(error),
+        ready=not act.look or (given is not None and error is None),
     )  # fmt: skip
 
 
@@ -135,25 +145,17 @@ async def done(doing: Doing, act: Act, given: Mapping[str, str]) -> Done:
     """Do it, and return what the service said; a LabfleetError when it refuses."""
     seen = acts.seen_fields(act, doing.services, doing.caller, doing.obj)
     doing = replace(doing, values=forms.read(seen, given))
+    undo = "" if act.undo is None else act.undo(doing)
     said = await act.does(doing)
-    return Done(said, act.goes(doing) if act.goes is not None else _back(doing, act))
+    if isinstance(said, acts.Outcome):
+        return Done(said.said, said.where, undo)
+    return Done(said, act.goes(doing) if act.goes is not None else _back(doing, act), undo)
 
 
 def _back(doing: Doing, act: Act) -> str:
     if act.whole or not doing.name:
         return f"/{act.plural}"
     return values.address(act.plural, doing.name, doing.namespace)
-
-
-def status_of(error: errors.LabfleetError) -> int:
-    """Return the HTTP status of a page that shows a refusal."""
-    for kind, status in (
-        (errors.Denied, 403), (errors.Gone, 404), (errors.Invalid, 400), (errors.Conflict, 409),
-        (errors.Temporary, 503), (errors.Permanent, 422),
-    ):  # fmt: skip
-        if isinstance(error, kind):
-            return status
-    return 500
 
 
 def _sentence(error: errors.LabfleetError | None) -> str:

@@ -12,6 +12,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+from typing import NamedTuple
 
 FIELD = "form"
 SAID_LIMIT = 900
@@ -31,24 +32,33 @@ def key_of(token: str, value: str) -> str | None:
     return key
 
 
-def said(token: str, text: str) -> str:
+class Said(NamedTuple):
+    """What is said after an act, and the address of what takes it back ("" for none)."""
+
+    text: str
+    undo: str = ""
+
+
+def said(token: str, text: str, undo: str = "") -> str:
     """Return what is said after an act, as the value of a cookie."""
     short = text if len(text) <= SAID_LIMIT else text[: SAID_LIMIT - 1] + "…"
-    raw = short.encode("utf-8", "replace")
+    more = undo if len(undo) <= SAID_LIMIT else ""
+    raw = f"{more}\n{short}".encode("utf-8", "replace")
     body = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return f"{body}.{_seal(token, 'said', body)}"
 
 
-def heard(token: str, value: str) -> str:
-    """Return what such a cookie says; "" when it was not made for this token."""
+def heard(token: str, value: str) -> Said | None:
+    """Return what such a cookie says; None when it was not made for this token."""
     body, _, seal = value.partition(".")
     if not value.isascii() or not hmac.compare_digest(seal, _seal(token, "said", body)):
-        return ""
+        return None
     try:
         raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except (ValueError, binascii.Error):
-        return ""
-    return raw.decode("utf-8", "replace")
+        return None
+    undo, _, text = raw.decode("utf-8", "replace").partition("\n")
+    return Said(text, undo)
 
 
 def _seal(token: str, use: str, text: str) -> str:

@@ -18,7 +18,7 @@ from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.verbs import handing, lifecycle, objects, retrying
 from labfleet.web import values
 from labfleet.web.acts import fields, hits
-from labfleet.web.acts.act import Act, Doing
+from labfleet.web.acts.act import Act, Doing, same
 from labfleet.web.acts.fields import Field
 
 HALF_AN_HOUR = timedelta(minutes=30)
@@ -286,24 +286,43 @@ async def _delete_follows(_doing: Doing) -> Sequence[str]:
     ]
 
 
+def _reverse(verb: str) -> Any:
+    def undo(doing: Doing) -> str:
+        whole = int(_span(doing).total_seconds() // 60)
+        return same(doing, "sessions", verb, minutes=str(whole))
+
+    return undo
+
+
+def _move_back(doing: Doing) -> str:
+    slot = doing.obj.spec.slot
+    if slot.start is None:
+        return ""
+    there = slot.start.astimezone(zones.zone_of(slot.zone))
+    return same(doing, "sessions", "move", start=f"{there:%Y-%m-%dT%H:%M}", zone=slot.zone)
+
+
 ACTS = (
     Act(
         verb="extend", kind="Session", title="Extend", right="extend", routes="extendSession",
         does=_extend, follows=_extend_follows, fields=_minutes("Minutes longer"), many=True,
         opens=_timed("extend"), line=lambda doing: doing.line("extend", _span_line(doing)),
         back="Shorten ends it earlier again.",
+        undo=_reverse("shorten"),
     ),
     Act(
         verb="shorten", kind="Session", title="Shorten", right="shorten", routes="shortenSession",
         does=_shorten, follows=_shorten_follows, fields=_minutes("Minutes earlier"),
         opens=_timed("shorten"), line=lambda doing: doing.line("shorten", _span_line(doing)),
         back="Extend gives the time back, while nobody else has it.", many=True,
+        undo=_reverse("extend"),
     ),
     Act(
         verb="move", kind="Session", title="Move", right="move", routes="moveSession",
         does=_move, follows=_move_follows, fields=_move_fields, opens=_movable,
         line=lambda doing: doing.line("move", _to(doing, "start")),
         back="Move it back, while nobody else has its old slot.",
+        undo=_move_back,
     ),
     Act(
         verb="check-in", kind="Session", title="Check in", right="check-in", many=True,

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web.acts import act, session_acts, upkeep_worker_acts, worker_acts
+from labfleet.web.acts import (
+    act,
+    booking,
+    class_acts,
+    learning_acts,
+    pool_acts,
+    session_acts,
+    upkeep_acts,
+    upkeep_worker_acts,
+    worker_acts,
+)
 from labfleet.web.acts.act import ROOT, Act, Offer
 
-ACTS: tuple[Act, ...] = (*worker_acts.ACTS, *upkeep_worker_acts.ACTS, *session_acts.ACTS)
+ACTS: tuple[Act, ...] = (
+    *worker_acts.ACTS,
+    *upkeep_worker_acts.ACTS,
+    *booking.ACTS,
+    *session_acts.ACTS,
+    *pool_acts.ACTS,
+    *class_acts.ACTS,
+    *learning_acts.ACTS,
+    *upkeep_acts.ACTS,
+)
 
 
 def of(kind: str) -> tuple[Act, ...]:
@@ -23,6 +43,18 @@ def on_kind(kind: str) -> tuple[Act, ...]:
 def offered(services: ServiceContext, caller: Caller, obj: Resource) -> tuple[Offer, ...]:
     """Return what a page offers this caller to do with an object, in the order of the table."""
     return act.offers(services, caller, of(obj.kind), obj)
+
+
+def of_kind(caller: Caller, kind: str) -> tuple[Offer, ...]:
+    """Return what a list of a kind offers this caller: acts on the kind, and on several of it."""
+    found = [
+        Offer(each.title, act.address(each))
+        for each in on_kind(kind)
+        if not act.denied(caller.principal, each)
+    ]
+    if any(each.many and not act.denied(caller.principal, each) for each in of(kind)):
+        found.append(Offer("Several at once", f"/acts/{KINDS[kind].plural}"))
+    return tuple(found)
 
 
 def at(path: str) -> tuple[Act, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import origin_rules
 from labfleet.service.verbs import adoption, lifecycle
 from labfleet.web.acts import fields, hits
-from labfleet.web.acts.act import Act, Doing
+from labfleet.web.acts.act import Act, Doing, same
 from labfleet.web.acts.fields import Field
 
 Desired = Literal["Ready", "Stopped", "Terminated"]
@@ -198,17 +198,28 @@ async def _adopt_follows(_doing: Doing) -> Sequence[str]:
     ]
 
 
+def takes(verb: str, **query: str) -> Callable[[Doing], str]:
+    """Return what gives the address of the act on the same worker that takes one back."""
+
+    def undo(doing: Doing) -> str:
+        return same(doing, "workers", verb, **query)
+
+    return undo
+
+
 ACTS = (
     Act(
         verb="cordon", kind="Worker", title="Cordon", right="drain", routes="cordonWorker",
         does=_cordon, follows=_cordon_follows, opens=_cordonable, many=True,
         line=lambda doing: doing.line("cordon"), back="Uncordon opens it again.",
+        undo=takes("uncordon"),
     ),
     Act(
         verb="uncordon", kind="Worker", title="Uncordon", right="drain", routes="uncordonWorker",
         does=_uncordon, many=True, line=lambda doing: doing.line("uncordon"),
         opens=lambda _s, _c, worker: over(worker) if worker.spec.cordoned else None,
         back="Cordon closes it again.",
+        undo=takes("cordon"),
     ),
     Act(
         verb="drain", kind="Worker", title="Drain", right="drain", routes="drainWorker",
@@ -219,6 +230,7 @@ ACTS = (
             "--force" if doing.values.get("force") else "",
         ),
         back="Cancel drain opens it again; what was ended meanwhile stays ended.",
+        undo=takes("cancel-drain"),
     ),
     Act(
         verb="change-drain", kind="Worker", title="Change drain", right="drain",
@@ -235,16 +247,18 @@ ACTS = (
         does=_desire("Stopped", "is stopped once it is empty"), follows=_stop_follows,
         opens=_stoppable, many=True, line=lambda doing: doing.line("stop"),
         back="Start brings it back; what was ended meanwhile stays ended.",
+        undo=takes("start"),
     ),
     Act(
         verb="start", kind="Worker", title="Start", right="drain", routes="desiredWorker",
         does=_desire("Ready", "is started"), follows=_start_follows, opens=_startable, many=True,
         line=lambda doing: doing.line("start"), back="Stop stops it again.",
+        undo=takes("stop"),
     ),
     Act(
         verb="terminate", kind="Worker", title="Terminate", right="drain", routes="desiredWorker",
         does=_desire("Terminated", "is terminated once it is empty"), follows=_terminate_follows,
-        opens=_terminable, many=True, grave=True, line=lambda doing: doing.line("delete worker"),
+        opens=_terminable, many=True, grave=True, line=lambda doing: doing.applied("Worker", {"desired": "Terminated"}),
         back="Nothing brings it back: its pool makes another worker when one is needed.",
     ),
     Act(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from labfleet.resources import conditions, zones
-from labfleet.resources.session import Session, SessionAccess, SessionPhase
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
@@ -21,30 +21,11 @@ from labfleet.web.seat_deeds import Deed
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
+from labfleet.web.ways_in import Reached, reached
 
 ROOT = "/my-labs"
 CONSOLES = 40
 """Ways into one lab that its card lists; its page lists all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Console:
-    """One way into a lab: what it leads to, and a link or what to open in a terminal."""
-
-    name: str
-    where: str
-    linked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """Where to click: the lab's own pages, how to sign in there, and its consoles."""
-
-    pages: tuple[tuple[str, str], ...] = ()
-    sign_in: str = ""
-    consoles: tuple[Console, ...] = ()
-    more: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +83,7 @@ def _card(who: Principal, lab: OwnLab, now: datetime) -> Card:
         lines=tuple(_lines(lab, now)),
         left=seat_words.left(session, lab.definition, now),
         when=_when(session),
-        reached=reached(session.status.access),
+        reached=reached(session.status.access, CONSOLES),
         deeds=tuple(seat_deeds.of(who, session, lab.definition, now)),
     )
 
@@ -167,36 +148,6 @@ def _kept(session: Session, now: datetime) -> list[str]:
     if work.until <= now:
         return []
     return [f"Your work is kept until {zones.both(work.until, session.spec.slot.zone)}."]
-
-
-def reached(access: SessionAccess | None) -> Reached:
-    """Return where a lab is reached as far as it is shown to the caller; nothing while it is not."""
-    if access is None:
-        return Reached()
-    pages = tuple(
-        (title, url)
-        for title, url in (("Open the lab", access.lab_url), ("Open CML", access.cml_url))
-        if url is not None
-    )
-    user, sign_in = access.lab_user, ""
-    if user is not None:
-        sign_in = f"Sign in there as {user.name}."
-        sign_in += f" Its password: {user.ask}." if user.ask else ""
-    consoles = tuple(
-        Console(f"{each.node} ({_KINDS.get(each.kind, each.kind)})", each.url, _opens(each.url))
-        for each in access.ports[:CONSOLES]
-    )
-    more = len(access.ports) - len(consoles)
-    note = access.message[:1].upper() + access.message[1:] if access.message else ""
-    return Reached(pages, sign_in, consoles, more, note)
-
-
-_KINDS = {"serial": "console", "vnc": "screen", "pat": "port"}
-
-
-def _opens(url: str) -> bool:
-    """Tell whether clients open such an address; that of a bare port is text to copy."""
-    return url.partition(":")[0] not in {"tcp", "udp"}
 
 
 def _offered(session: Session) -> Card:
