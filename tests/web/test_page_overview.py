@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import planted
 import pytest
 from browser import Browser, plain
+from fleet_world import who
+
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.service.core import access
+from labfleet.service.core.access import Principal
+from labfleet.web.views import home, summary
 
 
 def words_of(html: str) -> str:
