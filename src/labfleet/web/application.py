@@ -29,7 +29,7 @@ from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
-from labfleet.web.acts import seals, table
+from labfleet.web.acts import many, seals, table
 from labfleet.web.statuses import status_of
 from labfleet.web.values import exact
 from labfleet.web.view import Asked
@@ -186,7 +186,7 @@ class Pages:
         found = await lists.page(self._services, caller, row, Asked(_query(scope)))
         return self._page(
             scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}",
-            acts=table.of_kind(caller, row.name),
+            acts=table.of_kind(caller, row.name), verbs=many.verbs(caller, row.name),
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:

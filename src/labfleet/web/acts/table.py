@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web.acts import (
@@ -46,15 +45,12 @@ def offered(services: ServiceContext, caller: Caller, obj: Resource) -> tuple[Of
 
 
 def of_kind(caller: Caller, kind: str) -> tuple[Offer, ...]:
-    """Return what a list of a kind offers this caller: acts on the kind, and on several of it."""
-    found = [
+    """Return what a list of a kind offers this caller: acts on the kind itself."""
+    return tuple(
         Offer(each.title, act.address(each))
         for each in on_kind(kind)
         if not act.denied(caller.principal, each)
-    ]
-    if any(each.many and not act.denied(caller.principal, each) for each in of(kind)):
-        found.append(Offer("Several at once", f"/acts/{KINDS[kind].plural}"))
-    return tuple(found)
+    )
 
 
 def at(path: str) -> tuple[Act, str] | None:
