@@ -13,6 +13,7 @@ from labfleet.web.views import (
     discovery,
     fleet,
     garbage,
+    home,
     learning,
     my_labs,
     queue,
@@ -26,7 +27,8 @@ _OPERATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
-    View("/", "Overview", "overview.html", overview.page, "Now"),
+    View("/", "Overview", "home.html", home.page, "Now"),
+    View(overview.ROOT, "Live tables", "overview.html", overview.page, "Now"),
     View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
