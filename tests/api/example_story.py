@@ -24,6 +24,7 @@ from api_caller import api as opened
 from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
@@ -397,6 +398,11 @@ async def life_of_a_run(ask: Recorder, run: str) -> None:
     await ask.ask("POST", "/simulation_complete", ended)
     await ask.ask("GET", "/api/v1/predictions")
     await ask.ask("GET", "/api/v1/calendar")
+    for below in ("", "/statement", "/prices"):
+        await ask.ask("GET", f"/api/v1/cost{below}")
+    day = format_instant(ask.api.world.clock.now() + timedelta(days=7))
+    exam = f"at={day}&sessions=2&definition=two"
+    await ask.ask("GET", f"/api/v1/pools/exam/plan?{exam}")
     await ask.ask("DELETE", f"/api/v1/simulations/{run}")
 
 

@@ -92,7 +92,7 @@ class Disruption(Record, frozen=True, kw_only=True):
     max_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
 
 
-class Budget(Record, frozen=True, kw_only=True):
+class PoolBudget(Record, frozen=True, kw_only=True):
     """The most that a pool may cost by what it starts by itself, in US dollars.
 
     At 80 % of a bound people are told; at all of it no worker is made or started any more, whoever
@@ -138,7 +138,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     disruption: Disruption = Disruption()
     strategy: Strategy | None = None
     demand: DemandRule = "declared"
-    budget: Budget | None = None
+    budget: PoolBudget | None = None
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):
