@@ -25,9 +25,14 @@ class PoolReason(Reason):
     )
     NEVER_UP = "NeverUp", "Several workers in a row never came up."
     NO_TEMPLATE = "NoTemplate", "Workers are needed; its template is missing or disabled."
+    OUTSIDE_HOURS = (
+        "OutsideHours",
+        "More workers are needed, outside of the hours in which it changes.",
+    )
     PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool."
     PENDING = "Pending", "Its controller has not looked at it yet."
     PLACES_GONE = "PlacesGone", "It may have fewer workers than it has promised."
+    POLICY_RESTS = "PolicyRests", "Sessions wait, and its policy makes no worker for that."
     RESUMED = "Resumed", "Somebody resumed the pool."
     SCALING_DOWN = "ScalingDown", "Workers are being taken away."
     SCALING_UP = "ScalingUp", "Workers are being added."
@@ -58,6 +63,8 @@ class PoolCondition(ConditionType):
         R.FAILED,
         R.AT_MAXIMUM,
         R.NO_TEMPLATE,
+        R.OUTSIDE_HOURS,
+        R.POLICY_RESTS,
     )
     DEMAND_MET = (
         "DemandMet",
@@ -65,6 +72,8 @@ class PoolCondition(ConditionType):
         R.AT_MAXIMUM,
         R.COVERED,
         R.NO_TEMPLATE,
+        R.OUTSIDE_HOURS,
+        R.POLICY_RESTS,
     )
     LOSING_MACHINES = (
         "LosingMachines",

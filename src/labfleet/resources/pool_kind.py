@@ -175,6 +175,7 @@ KIND = Kind(
         "PAUSED=spec.paused*",
         "LEAD(s)=status.lead.seconds*",
         "TEMPLATE=spec.template*",
+        "POLICY=spec.scaling.policy*",
         "STRATEGY=spec.strategy?the fleet's*",
         "MESSAGE=status.message*",
     ),
