@@ -112,6 +112,7 @@ def licences() -> Iterator[Step]:
     said = {"reason": "the reference lab of the course"}
     yield "POST", f"{at}/labs/lab-9/ignore", said
     yield "DELETE", f"{at}/labs/lab-9/ignore", None
+    yield "POST", f"{at}/labs/lab-9/order", {"order": "stop"}
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}

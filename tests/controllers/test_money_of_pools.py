@@ -16,7 +16,7 @@ from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.history import RunKind
-from labfleet.resources.pool import PoolBudget, Pool
+from labfleet.resources.pool import Pool, PoolBudget
 from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.service.reads import cost_statement
 

@@ -71,7 +71,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet lab wipe ada-1 --yes",
     ),
     "lab start": ("labfleet lab start ada-1 --wait",),
-    "lab stop": ("labfleet lab stop session/ada-1 --node r1",),
+    "lab stop": (
+        "labfleet lab stop session/ada-1 --node r1",
+        "labfleet lab stop worker/w-1 --lab 1c9e7f7a",
+    ),
     "lab restart": ("labfleet lab restart ada-1 --wait --timeout 30m",),
     "lab wipe": ("labfleet lab wipe ada-1 --node r1 --yes",),
     "consoles": ("labfleet consoles ada-1",),
