@@ -177,4 +177,9 @@ async def test_settings_are_refused_to_people(browser: Browser) -> None:
     text = plain(await browser.get("/settings", role="operator"))
     assert "settings -o wide" in text
     assert "settings set" not in text
-    assert "settings set" in plain(await browser.get("/settings"))
+    assert "/act/set/settings" not in text
+    assert "/act/pause/settings" in text
+    page = await browser.page("/settings")
+    assert "/act/set/settings?setting=idle.timeoutMinutes" in hrefs(page)
+    form = await browser.page("/act/set/settings?setting=idle.timeoutMinutes")
+    assert {"value": "idle.timeoutMinutes", "selected": None} in form.all("option")

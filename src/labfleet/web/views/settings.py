@@ -15,12 +15,15 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import audit, settings_told
 from labfleet.service.reads.settings_told import ToldSetting
 from labfleet.web import values
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.addresses import changed
 from labfleet.web.overview import Row
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked, Tab
 
 ROOT = "/settings"
+_SET = "/act/set/settings?setting="
 _SOURCES = {
     "settings": ("set here", "busy", "●"),
     "environment": ("environment", "wait", "◔"),
@@ -39,8 +42,12 @@ class SettingsSection:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """The page; `choices` lead to all settings, or to those that are not at their default."""
+    """The page; `choices` lead to all settings, or to those that are not at their default.
 
+    `acts` are what the caller may do with settings.
+    """
+
+    acts: tuple[Offer, ...]
     sections: tuple[SettingsSection, ...]
     choices: tuple[Tab, ...]
     commands: tuple[str, ...]
@@ -51,19 +58,20 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
     """Return the page; Denied who may not read settings."""
     found = await settings_told.told(services, caller)
     changed_only = asked.last("show") == "changed"
+    admin = access.may(caller.principal, "update", "Settings")
     now, reads_audit = services.clock.now(), caller.principal.role in audit.READERS
     shown: dict[str, list[Row]] = {}
     for each in found:
         if changed_only and each.value.source == "default":
             continue
         section = each.value.setting.partition(".")[0]
-        shown.setdefault(section, []).append(_row(each, now, linked=reads_audit))
+        shown.setdefault(section, []).append(_row(each, now, linked=reads_audit, admin=admin))
     sections = [
         SettingsSection(name, " ".join(descriptions.about(SECTIONS[name]).split()), tuple(rows))
         for name, rows in shown.items()
     ]
-    admin = access.may(caller.principal, "update", "Settings")
     return SettingsPage(
+        acts=table.of_kind(caller, "Settings"),
         sections=tuple(sections),
         choices=(
             Tab("All", ROOT if changed_only else ""),
@@ -78,13 +86,15 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
     )  # fmt: skip
 
 
-def _row(each: ToldSetting, now: datetime, *, linked: bool) -> Row:
+def _row(each: ToldSetting, now: datetime, *, linked: bool, admin: bool) -> Row:
     value = each.value
     word, tone, shape = _SOURCES[value.source]
     if value.variable:
         word = f"{word}: {value.variable}"
     cells = (
-        Cell("text", value.setting),
+        Cell("link", value.setting, href=f"{_SET}{value.setting}")
+        if admin
+        else Cell("text", value.setting),
         Cell("text", _text(value.value, value.unit)),
         Cell("state", word, tone=tone, shape=shape),
         Cell("text", _text(value.default, value.unit)),
