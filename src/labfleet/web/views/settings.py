@@ -23,7 +23,7 @@ from labfleet.web.values import Cell
 from labfleet.web.view import Asked, Tab
 
 ROOT = "/settings"
-_SET = "/act/set/settings?setting="
+_SET, _UNSET = "/act/set/settings?setting=", "/act/unset/settings?setting="
 _SOURCES = {
     "settings": ("set here", "busy", "●"),
     "environment": ("environment", "wait", "◔"),
@@ -100,6 +100,9 @@ def _row(each: ToldSetting, now: datetime, *, linked: bool, admin: bool) -> Row:
         Cell("text", _text(value.default, value.unit)),
         Cell("says", f"{each.meaning} {value.note}".strip()),
         *_changed(each, now, linked=linked),
+        Cell("link", "unset", href=f"{_UNSET}{value.setting}")
+        if admin and value.source == "settings"
+        else Cell("absent", ""),
     )
     return Row(value.setting, cells)
 
