@@ -13,6 +13,7 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web.panels import (
     clusters,
     definition,
+    labs,
     machine,
     measured_server,
     monitoring,
@@ -39,6 +40,7 @@ PANELS: tuple[Panel, ...] = (
     Panel("Worker", "cml", "CML", _SHEET, measured_server.make),
     Panel("Worker", "monitoring", "Monitoring", "panels/monitoring.html", monitoring.make),
     Panel("Worker", "machine", "Machine", _SHEET, machine.make),
+    Panel("Worker", "labs", "Labs", _SHEET, labs.make),
     Panel("Worker", "sessions", "Sessions", _SHEET, worker_sessions.make),
     Panel("Worker", "ports", "Ports", _SHEET, ports.make),
     Panel("Pool", "workers", "Workers", _SHEET, pools.workers),

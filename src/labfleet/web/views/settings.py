@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from labfleet.service.reads import audit, settings_told
 from labfleet.service.reads.settings_told import ToldSetting
 from labfleet.web import values
 from labfleet.web.acts import table
+from labfleet.web.acts.act import ROOT as ACT
 from labfleet.web.acts.act import Offer
 from labfleet.web.addresses import changed
 from labfleet.web.overview import Row
@@ -23,7 +24,6 @@ from labfleet.web.values import Cell
 from labfleet.web.view import Asked, Tab
 
 ROOT = "/settings"
-_SET, _UNSET = "/act/set/settings?setting=", "/act/unset/settings?setting="
 _SOURCES = {
     "settings": ("set here", "busy", "●"),
     "environment": ("environment", "wait", "◔"),
@@ -42,36 +42,35 @@ class SettingsSection:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPage:
-    """The page; `choices` lead to all settings, or to those that are not at their default.
+    """The page; `choices` lead to all settings, or to those that are not at their default."""
 
-    `acts` are what the caller may do with settings.
-    """
-
-    acts: tuple[Offer, ...]
     sections: tuple[SettingsSection, ...]
     choices: tuple[Tab, ...]
     commands: tuple[str, ...]
     history: str
+    acts: tuple[Offer, ...]
 
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> SettingsPage:
     """Return the page; Denied who may not read settings."""
     found = await settings_told.told(services, caller)
     changed_only = asked.last("show") == "changed"
-    admin = access.may(caller.principal, "update", "Settings")
     now, reads_audit = services.clock.now(), caller.principal.role in audit.READERS
+    admin = access.may(caller.principal, "update", "Settings")
     shown: dict[str, list[Row]] = {}
     for each in found:
         if changed_only and each.value.source == "default":
             continue
         section = each.value.setting.partition(".")[0]
-        shown.setdefault(section, []).append(_row(each, now, linked=reads_audit, admin=admin))
+        row = _row(each, now, linked=reads_audit)
+        name, undo = _named(each.value.setting, able=admin), _undo(each, able=admin)
+        cells = (name, *row.cells[1:], undo)
+        shown.setdefault(section, []).append(replace(row, cells=cells))
     sections = [
         SettingsSection(name, " ".join(descriptions.about(SECTIONS[name]).split()), tuple(rows))
         for name, rows in shown.items()
     ]
     return SettingsPage(
-        acts=table.of_kind(caller, "Settings"),
         sections=tuple(sections),
         choices=(
             Tab("All", ROOT if changed_only else ""),
@@ -83,26 +82,36 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
                "labfleet settings unset idle.timeoutMinutes") if admin else ()),
         ),
         history="/audit" + changed(Asked({}), kind="Settings", name=NAME) if reads_audit else "",
+        acts=table.of_kind(caller, "Settings"),
     )  # fmt: skip
 
 
-def _row(each: ToldSetting, now: datetime, *, linked: bool, admin: bool) -> Row:
+def _named(setting: str, *, able: bool) -> Cell:
+    """Return the name of a setting, which leads those to its form who may change it."""
+    if not able:
+        return Cell("text", setting)
+    return Cell("link", setting, href=f"{ACT}set/settings?setting={setting}")
+
+
+def _undo(each: ToldSetting, *, able: bool) -> Cell:
+    """Return what leads to taking back a setting that somebody set here."""
+    if not able or each.value.source != "settings":
+        return Cell("absent", "")
+    return Cell("link", "unset", href=f"{ACT}unset/settings?setting={each.value.setting}")
+
+
+def _row(each: ToldSetting, now: datetime, *, linked: bool) -> Row:
     value = each.value
     word, tone, shape = _SOURCES[value.source]
     if value.variable:
         word = f"{word}: {value.variable}"
     cells = (
-        Cell("link", value.setting, href=f"{_SET}{value.setting}")
-        if admin
-        else Cell("text", value.setting),
+        Cell("text", value.setting),
         Cell("text", _text(value.value, value.unit)),
         Cell("state", word, tone=tone, shape=shape),
         Cell("text", _text(value.default, value.unit)),
         Cell("says", f"{each.meaning} {value.note}".strip()),
         *_changed(each, now, linked=linked),
-        Cell("link", "unset", href=f"{_UNSET}{value.setting}")
-        if admin and value.source == "settings"
-        else Cell("absent", ""),
     )
     return Row(value.setting, cells)
 
