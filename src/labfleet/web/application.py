@@ -138,7 +138,7 @@ class Pages:
             found = await self._acts.shown(caller, path, _query(scope))
             return self._shown(scope, caller, found)
         asked = view_table.at(path)
-        if asked is not None:
+        if asked is not None and asked[0].means(_query(scope)):
             view, name = asked
             data = await view.make(self._services, caller, Asked(_query(scope), name))
             return self._page(scope, view.template, 200, caller=caller, page=data, here=view.path)
@@ -399,7 +399,13 @@ def _templates() -> jinja2.Environment:
     scripts = [address for name, address in static.items() if name.endswith(".js")]
     styles = [address for name, address in static.items() if name.endswith(".css")]
     made.globals.update(
-        static=static, scripts=scripts, styles=styles, words=words.as_json(), WORDS=words
+        static=static,
+        scripts=scripts,
+        styles=styles,
+        words=words.as_json(),
+        WORDS=words,
+        KEYS=navigation.KEYS,
+        GOES=navigation.goes,
     )
     return made
 

@@ -13,10 +13,12 @@ from labfleet.web.views import (
     discovery,
     fleet,
     garbage,
+    home,
     learning,
     my_labs,
     queue,
     replicas,
+    search,
     settings,
     simulations,
 )
@@ -25,7 +27,8 @@ _OPERATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
-    View("/", "Overview", "overview.html", overview.page, "Now"),
+    View("/", "Overview", "home.html", home.page, "Now"),
+    View(overview.ROOT, "Live tables", "overview.html", overview.page, "Now"),
     View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
@@ -41,6 +44,7 @@ VIEWS = (
         simulations.page,
         "Learning",
         "Simulation",
+        asks=simulations.ASKS,
     ),
     View(learning.ROOT, "Learning", "views/learning.html", learning.page, "Learning", "Simulation"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),
@@ -50,6 +54,7 @@ VIEWS = (
     View(settings.ROOT, "Settings", "views/settings.html", settings.page, "Upkeep", "Settings"),
     View(audit.ROOT, "Audit", "views/audit.html", audit.page, "Upkeep", "", _OPERATORS),
     View(audit.ONE, "Change", "views/audit_change.html", audit.one),
+    View(search.ROOT, "Search", "views/search.html", search.page),
 )
 
 
