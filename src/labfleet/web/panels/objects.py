@@ -42,7 +42,7 @@ async def happened(
     services: ServiceContext, caller: Caller, obj: Resource, _asked: Asked
 ) -> Happened:
     """Return the newest events of an object."""
-    row, told = KINDS[obj.kind], f"{obj.kind.lower()} {obj.key.argument}"
+    row, told = KINDS[obj.kind], f"{obj.kind.lower()}/{obj.key.argument}"
     try:
         past = await objects.events(
             services, caller, row, obj.name, obj.namespace, limit=words.LOOKED
