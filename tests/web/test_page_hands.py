@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from screen import SCRIPT, Screen
@@ -46,7 +47,7 @@ async def test_a_page_asks_the_stream_for_what_it_shows_only(screen: Screen) -> 
     first = await screen.signed_in("/pools")
     asks = json.dumps(await first.run(SCRIPT) + "asks.js")
     asked = f"import({asks}).then((asks) => asks.reached.by)"
-    assert "kinds=Pool,Settings&frames=objects&snapshot=false" in await first.run(asked)
+    assert "kinds=Pool,Settings&frames=objects&snapshot=false&pace=250" in await first.run(asked)
     second = await screen.signed_in("/live")
     assert await second.run(asked) == ""
     await second.until("document.querySelector('table[data-kind=Session] tbody').rows.length === 1")
@@ -54,3 +55,51 @@ async def test_a_page_asks_the_stream_for_what_it_shows_only(screen: Screen) -> 
     assert screen.browser.app.streams.clients == 1
     await world.session("s2")
     await second.until("document.querySelector('[data-total=Session]').innerText === '2'")
+
+
+@pytest.mark.asyncio
+async def test_the_keyboard_goes_everywhere_and_can_be_switched_off(screen: Screen) -> None:
+    """Rows, choosing, pages, the filter, the command box and help; off, single keys do nothing."""
+    world = screen.browser.world
+    await world.template()
+    for name in ("a", "b"):
+        await world.make("Pool", name, {"template": "metal"})
+    tab = await screen.signed_in("/pools")
+    focus = "document.activeElement.textContent"
+
+    async def press(*keys: str) -> None:
+        for key in keys:
+            text: dict[str, Any] = {"text": key} if len(key) == 1 else {}
+            if key == "Escape":  # closes a dialog by its code alone
+                text = {"windowsVirtualKeyCode": 27}
+            await tab.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+            await tab.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    await press("j", "j", "x")
+    assert await tab.run(focus) == "b"
+    chosen = "[...document.querySelectorAll('input[name=pick]:checked')].map((each) => each.value)"
+    assert await tab.run(chosen) == ["Pool/default/b"]
+    await press("k", "/")
+    assert await tab.run("document.activeElement.name") == "q"
+    await press("j")
+    assert await tab.run("document.activeElement.value") == "j"
+    await press("Escape", "?")
+    assert await tab.run("document.getElementById('keys').open")
+    await press("Escape")
+    assert not await tab.run("document.getElementById('keys').open")
+    await tab.call("Input.dispatchKeyEvent", type="keyDown", key="k", modifiers=2)
+    await tab.call("Input.insertText", text="pool b")
+    await tab.until("document.querySelector('#found a')?.textContent.startsWith('b')")
+    await press("ArrowDown")
+    assert await tab.run("document.activeElement.getAttribute('href')") == "/pools/b"
+    await press("Escape", "g", "d")
+    await tab.until("location.pathname === '/definitions'")
+    await tab.until("document.getElementById('help')?.hidden === false")
+    await tab.run(
+        "document.getElementById('help').click(); document.getElementById('keys-on').click()"
+    )
+    await tab.go(f"{screen.url}/pools")
+    await tab.until("document.getElementById('help')?.hidden === false")
+    await press("j", "?", "g", "d")
+    assert await tab.run("document.activeElement === document.body")
+    assert await tab.run("location.pathname") == "/pools"
