@@ -106,7 +106,7 @@ def _lines(lab: OwnLab, now: datetime) -> list[str]:
     status, said = session.status, list[str]()
     if status.phase is SessionPhase.PENDING:
         said += _waiting(lab)
-    elif seat_words.is_late(session, now):
+    if seat_words.is_late(session, now):
         said.append("It is late: its time has begun, and it is not ready yet.")
     if lab.released is not None and lab.released > now:
         until = zones.both(lab.released, session.spec.slot.zone)
