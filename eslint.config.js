@@ -5,8 +5,9 @@ import js from "@eslint/js";
 
 // What the scripts may take from the browser: TypeScript knows far more, also `name` and `event`.
 const BROWSER = [
-  "AbortController", "BroadcastChannel", "CustomEvent", "DOMParser", "Element", "HTMLElement",
-  "Intl", "TextDecoderStream", "addEventListener", "clearInterval", "clearTimeout", "document",
+  "AbortController", "BroadcastChannel", "CustomEvent", "DOMParser", "Element",
+  "HTMLAnchorElement", "HTMLDialogElement", "HTMLElement", "HTMLInputElement", "Intl",
+  "TextDecoderStream", "addEventListener", "clearInterval", "clearTimeout", "document",
   "fetch", "location", "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 const AS_TEXT = "Text goes into the page as text nodes: dom.js.";

@@ -8,6 +8,7 @@ from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.web import view_table, words
+from labfleet.web.acts import token_page
 from labfleet.web.views import my_labs
 
 GROUPS = ("Now", "Labs", "Servers", "Learning", "Upkeep")
@@ -24,6 +25,34 @@ OF_KIND = {
     "Pool": "Servers",
     "Template": "Servers",
 }
+
+
+KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("?",), "Show this list"),
+    (("Ctrl K",), "Search objects and pages; a verb first shows what may be done (drain w1)"),
+    (("/",), "Go to the filter of the list, or search"),
+    (("j", "k"), "Go to the next row, or the one before"),
+    (("Enter",), "Open the row"),
+    (("x",), "Choose the row, or no longer"),
+    (("e",), "Go to the events of the row or page"),
+    ((".",), "Go to what may be done with it"),
+    (("R",), "Let in the changes that wait"),
+    (("Esc",), "Leave a field, close a dialog"),
+)
+"""What single keys do, as static/keys.js does it."""
+GOES = {
+    "h": ("/",),
+    "m": ("/my-labs",),
+    "f": ("/fleet",),
+    "w": ("/workers",),
+    "q": ("/queue", "/queues"),
+    "s": ("/sessions",),
+    "c": ("/calendar",),
+    "p": ("/pools",),
+    "d": ("/definitions",),
+    "a": ("/alerts",),
+}
+"""The key after `g`, and the pages to which it leads: the first that the caller is led to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +78,17 @@ def shown(principal: Principal) -> tuple[tuple[str, tuple[Link, ...]], ...]:
         _add(found, principal, section.kind, Link(section.title, f"/{section.plural}"))
     for kind in words.listed():
         _add(found, principal, kind.name, Link(kind.plural.capitalize(), f"/{kind.plural}"))
-    found[GROUPS[-1]].append(Link("API", "/docs"))
+    found[GROUPS[-1]] += [Link("Tokens", token_page.ROOT), Link("API", "/docs")]
     return tuple((group, tuple(links)) for group, links in found.items() if links)
+
+
+def goes(groups: tuple[tuple[str, tuple[Link, ...]], ...]) -> tuple[tuple[str, Link], ...]:
+    """Return the key after `g` of each page that has one, of those that somebody is led to."""
+    links = {each.href: each for _, found in groups for each in found}
+    ways = (
+        (key, next((each for each in hrefs if each in links), "")) for key, hrefs in GOES.items()
+    )
+    return tuple((key, links[href]) for key, href in ways if href)
 
 
 def _add(found: dict[str, list[Link]], principal: Principal, kind: str, link: Link) -> None:

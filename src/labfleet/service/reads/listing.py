@@ -167,6 +167,13 @@ def _candidates(
     return {obj.key: obj for index, value in best for obj in cache.by(index, value)}.values()
 
 
+def owned(services: ServiceContext, caller: Caller, row: Kind) -> tuple[Resource, ...]:
+    """Return what somebody may see of a kind of which people see their own, in no promised order."""
+    owner = caller.principal.name
+    found = (obj for index in _owned(row) for obj in services.cache.by(index, owner))
+    return tuple({obj.key: obj for obj in found}.values())
+
+
 def _owned(row: Kind) -> tuple[Index[Any, str], ...]:
     """Return the indices that together find all that an owner may see of a kind."""
     booked = TABLE[row.name].booked

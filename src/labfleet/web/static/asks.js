@@ -1,7 +1,7 @@
 // What the pages of this browser's tabs want to hear: kinds, frames beside objects, whole tables.
 // The tab that holds the connection asks the server for what any of them wants, and for no more.
 
-import { WORDS } from "./words.js";
+import { PACE, WORDS } from "./words.js";
 
 /**
  * What one page wants to hear.
@@ -11,7 +11,10 @@ import { WORDS } from "./words.js";
  * @property {string[]} kinds
  * @property {string[]} frames beside objects
  * @property {boolean} rows every object of the kinds, for the tables that are drawn here
+ * @property {boolean} events every change, for the list of events that is drawn here
  */
+
+/** @typedef {{kinds: string[], frames: string[], rows: boolean, events: boolean}} Union */
 
 const FRAMES = ["samples", "alerts", "queue"];
 /** Tabs that open together make one new stream: milliseconds to wait for the others. */
@@ -55,6 +58,7 @@ export function ownAsks() {
   if (!WORDS.readable.includes("workers")) words.delete("alerts");
   return {
     tab: TAB, at: document.body.dataset.at ?? "", rows,
+    events: document.querySelector("table[data-events]") !== null,
     kinds: [...words].filter((word) => !FRAMES.includes(word)),
     frames: [...words].filter((word) => FRAMES.includes(word)),
   };
@@ -108,7 +112,7 @@ export function onMoreAsked(listener) {
 
 /**
  * What all pages want together.
- * @returns {{kinds: string[], frames: string[], rows: boolean}}
+ * @returns {Union}
  */
 export function asksOfAll() {
   const each = [...all.values()];
@@ -116,15 +120,17 @@ export function asksOfAll() {
     kinds: [...new Set(each.flatMap(({ kinds }) => kinds))].sort(),
     frames: [...new Set(each.flatMap(({ frames }) => frames))].sort(),
     rows: each.some(({ rows }) => rows),
+    events: each.some(({ events }) => events),
   };
 }
 
 /**
  * The address of a stream that tells so much.
- * @param {{kinds: string[], frames: string[], rows: boolean}} asks
+ * @param {Union} asks
  * @returns {string}
  */
-export function addressOf({ kinds, frames, rows }) {
+export function addressOf({ kinds, frames, rows, events }) {
   const told = ["objects", ...frames].join(",");
-  return `/api/v1/events?kinds=${kinds.join(",")}&frames=${told}${rows ? "" : "&snapshot=false"}`;
+  const less = (rows ? "" : "&snapshot=false") + (events ? "" : `&pace=${PACE}`);
+  return `/api/v1/events?kinds=${kinds.join(",")}&frames=${told}${less}`;
 }

@@ -65,12 +65,31 @@ export function selected() {
   return chosen && !chosen.isCollapsed ? chosen.anchorNode : null;
 }
 
+const keys = { on: true };
+
+/**
+ * Whether single keys do something.
+ * @returns {boolean}
+ */
+export function keysAreOn() {
+  return keys.on;
+}
+
+/**
+ * Let single keys do something, or nothing.
+ * @param {boolean} on
+ */
+export function switchKeys(on) {
+  keys.on = on;
+}
+
 /**
  * Whether a key was pressed by itself, and not while somebody writes.
  * @param {KeyboardEvent} event
  * @returns {boolean}
  */
 export function isPlainKey(event) {
+  if (!keys.on) return false;
   const from = event.target instanceof Element ? event.target : null;
   const typing = from?.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
   return !typing && !event.ctrlKey && !event.metaKey && !event.altKey;

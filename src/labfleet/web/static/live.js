@@ -4,9 +4,11 @@
 import { readClock, tick } from "./clock.js";
 import { keepConnected } from "./connection.js";
 import { countDown } from "./countdown.js";
+import { listenToKeys } from "./keys.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
+import { ownZone, tellEnd } from "./visit.js";
 import { offerZone } from "./zone.js";
 
 const SECOND = 1000;
@@ -15,9 +17,12 @@ const CLOCK = 60 * SECOND;
 adoptTables();
 tick();
 countDown();
-setInterval(() => { tick(); countDown(); showMark(); }, SECOND);
+tellEnd();
+ownZone();
+setInterval(() => { tick(); countDown(); showMark(); tellEnd(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
 offerZone();
+listenToKeys();
 keepConnected();
