@@ -21,7 +21,9 @@ KIM = who("user", "kim")
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def queue(browser: Browser, query: str = "", role: str = "admin", owner: str = "ada") -> str:

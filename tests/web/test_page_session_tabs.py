@@ -23,7 +23,9 @@ KIM = who("user", "kim")
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def tab(browser: Browser, name: str, role: str = "user", owner: str = "kim") -> str:
