@@ -69,6 +69,7 @@ async def test_the_life_line_says_when_each_step_began_and_how_long_it_took(
     assert starts.endswith("10 min")
     assert runs.endswith("for 5 min 00 s")
     assert "in 75 min" in ends
+    assert "1 h 15 min left" in text(page)
 
 
 @pytest.mark.asyncio
