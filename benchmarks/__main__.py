@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks import measure
 
 NAMES = (
-    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "admission", "autoscaling", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
     "prediction", "queue", "queue_core", "reconciles", "stream", "web",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]

@@ -24,6 +24,7 @@ from api_caller import api as opened
 from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
@@ -111,6 +112,7 @@ def licences() -> Iterator[Step]:
     said = {"reason": "the reference lab of the course"}
     yield "POST", f"{at}/labs/lab-9/ignore", said
     yield "DELETE", f"{at}/labs/lab-9/ignore", None
+    yield "POST", f"{at}/labs/lab-9/order", {"order": "stop"}
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
@@ -396,6 +398,11 @@ async def life_of_a_run(ask: Recorder, run: str) -> None:
     await ask.ask("POST", "/simulation_complete", ended)
     await ask.ask("GET", "/api/v1/predictions")
     await ask.ask("GET", "/api/v1/calendar")
+    for below in ("", "/statement", "/prices"):
+        await ask.ask("GET", f"/api/v1/cost{below}")
+    day = format_instant(ask.api.world.clock.now() + timedelta(days=7))
+    exam = f"at={day}&sessions=2&definition=two"
+    await ask.ask("GET", f"/api/v1/pools/exam/plan?{exam}")
     await ask.ask("DELETE", f"/api/v1/simulations/{run}")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from api_caller import Api, Reply
 from fleet_world import who
 
 from labfleet.resources.lab_orders import LabOrderProgress
 from labfleet.resources.session import LabStatus, Session, SessionPhase, SessionSeat
+from labfleet.service.kinds import session_lab
+from labfleet.service.kinds.admitted import with_spec
 
 PATH = "/api/v1/sessions/of-kim/lab"
 
@@ -112,3 +115,21 @@ async def test_an_order_is_given_by_its_verb_alone(api: Api) -> None:
     stored = await api.world.services.objects.get(Session, "of-kim", "default")
     assert stored is not None
     assert stored.spec.lab_order is None
+
+
+@pytest.mark.asyncio
+async def test_people_may_give_so_many_orders_and_operators_more(api: Api) -> None:
+    """Each costs the server something, and a script may give them without an end."""
+    session = await runs(api)
+    await order(api, "stop")
+    known = (await api.world.services.objects.get(Session, "of-kim", "default")).spec.lab_order
+    last = msgspec.structs.replace(known, number=session_lab.ORDERS)
+    cause = api.world.services.cause(who(), "Written")
+    stored = await api.world.services.objects.get(Session, "of-kim", "default")
+    await api.world.services.objects.save(with_spec(stored, lab_order=last), cause=cause)
+    over = LabOrderProgress(id=known.id, state="done", at=known.at)
+    await api.world.status(session, lab_order=over)
+    refused = await order(api, "start")
+    assert (refused.status, refused.json["reason"]) == (409, "TooManyOrders")
+    given = await order(api, "start", "op")
+    assert given.json["spec"]["labOrder"]["number"] == session_lab.ORDERS + 1

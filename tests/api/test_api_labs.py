@@ -133,3 +133,28 @@ async def test_words_about_labs_that_are_gone_make_room_for_further_ones(api: Ap
     stored = await api.world.services.objects.get(Worker, "w1", "default")
     assert stored is not None
     assert [each.id for each in stored.spec.ignored_labs] == ["lab-own"]
+
+
+@pytest.mark.asyncio
+async def test_operators_order_a_lab_of_nobody_and_people_do_not(api: Api) -> None:
+    """One at a time for a worker; a session's lab and one that is being removed are refused."""
+    await labs(api)
+    path = f"{PATH}/lab-own/order"
+    stop = {"order": "stop"}
+    assert (await api.call("POST", path, stop, role="user", owner="kim")).status == 403
+    assert (await api.call("POST", path, {"order": "wipe"})).json["reason"] == "ConfirmWipe"
+    given = await api.call("POST", path, stop, role="operator", owner="op")
+    told = given.json["spec"]["labOrder"]
+    assert (given.status, told["lab"], told["by"]) == (202, "lab-own", "op")
+    assert (await api.call("POST", path, stop)).json["spec"]["labOrder"] == told
+    busy = await api.call("POST", path, {"order": "start"})
+    assert (busy.status, busy.json["reason"]) == (409, "OrderOpen")
+    for lab, reason in (("lab-kim", "LabOfSession"), ("lab-old", "BeingRemoved")):
+        assert (await api.call("POST", f"{PATH}/{lab}/order", stop)).json["reason"] == reason
+    by_hand = await api.call(
+        "PATCH", "/api/v1/workers/w1", {"spec": {"labOrder": {**told, "id": "x"}}}
+    )
+    assert by_hand.status == 400
+    word = {"id": "lab-own", "by": "eve", "at": "2026-11-27T09:00:00Z", "reason": "x"}
+    ignored = await api.call("PATCH", "/api/v1/workers/w1", {"spec": {"ignoredLabs": [word]}})
+    assert ignored.status == 400

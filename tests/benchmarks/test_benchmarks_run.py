@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
-    "admission", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
+    "admission", "autoscaling", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
     "prediction", "queue", "queue_core", "reconciles", "stream", "web",
 )  # fmt: skip
 
@@ -80,6 +80,16 @@ def test_a_benchmark_prints_its_object(
         assert {"page /", "page /sessions", "idle clients"} <= {row["name"] for row in one["rows"]}
         assert one["first_page_ms"] > 0
         assert 0 < one["bundle_gz_kib"] <= 60
+    elif name == "autoscaling":
+        assert set(one["policies"]) > {
+            "NEED_BASED",
+            "CAPACITY_BASED",
+            "SCHEDULED",
+            "HYBRID",
+            "NONE",
+        }
+        assert all(each["ratio"] > 1 for each in one["policies"].values())
+        assert one["exam_day"]["days"] == 1
     elif name == "queue":
         assert 0 < one["rows"][0]["use_percent"] <= 100
         assert one["rows"][0]["approved"] + one["rows"][0].get("queued", 0) == 40

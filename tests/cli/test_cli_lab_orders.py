@@ -50,3 +50,13 @@ def test_waiting_ends_with_how_it_went(run, lab, state, code, said):
     done = run("lab", "restart", "ada-1", "--wait", "--timeout", "3s")
     assert done.code == code
     assert said in done.out + done.err
+
+
+def test_a_lab_of_no_session_is_named_with_its_worker(run, stub):
+    """--lab says which; without it a worker takes no order."""
+    made = stub.put("Worker", "w-1", spec={"labOrder": ORDER})
+    made["status"]["labOrder"] = {"id": "o1", "state": "done"}
+    stub.answers["POST /api/v1/workers/w-1/labs/lab-9/order"] = (202, made)
+    done = run("lab", "stop", "w-1", "--lab", "lab-9", "--wait")
+    assert (done.code, done.out) == (0, "worker/w-1: stop is done\n")
+    assert "lab lab-9 on worker/w-1" in run("lab", "wipe", "worker/w-1", "--lab", "lab-9").err

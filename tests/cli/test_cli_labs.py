@@ -32,6 +32,7 @@ def test_labs_are_listed_with_whose_they_are(run, fleet):
     assert ours.split()[:5] == [LAB, "STARTED", "2/3", "session/ada-1", "ada"]
     assert other.split()[3] == "ignored"
     assert "\x1b" not in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
     assert "seen" in done.err
     assert "2 more are not listed" in done.err
     assert "a thesis" in run("labs", "w-1", "-o", "wide").out

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from test_crashes import MODES, striker
 from test_found_workers import by_hand, looking
 from test_stray_labs import LOST, NOTES, changes, fact, strays
 from virtual_time import play
@@ -12,7 +15,8 @@ from world import ADMIN, World, world
 from labfleet.kernel import errors
 from labfleet.service.core.service_context import Refused
 from labfleet.service.reads import labs
-from labfleet.service.verbs import ignored_labs
+from labfleet.service.verbs import ignored_labs, lab_orders
+from labfleet.service.verbs.lab_orders import LabOrderRequest
 
 
 async def reading(w: World, worker: str = "w1") -> labs.LabsReading:
@@ -137,5 +141,107 @@ def test_labs_of_a_server_that_is_only_observed_are_named_and_left_alone() -> No
             [row] = (await reading(w, "lab-1")).labs or ()
             assert (row.id, row.title, row.whose) == (lab.id, "a class", "nobody")
             assert changes(w) == []
+
+    play(story)
+
+
+async def order(w: World, lab: str, verb: str, node: str = "") -> None:
+    """Order something of a lab of nobody, and wait until it is done or refused."""
+    sent = LabOrderRequest(order=verb, node=node, confirm=True)  # type: ignore[arg-type]
+    made = await lab_orders.order_of_worker(w.services, ADMIN, ("w1", "default"), lab, sent)
+    given = made.spec.lab_order
+    assert given is not None
+
+    def over() -> bool:
+        known = w.get_worker().status.lab_order
+        return known is not None and known.id == given.id and known.state in {"done", "refused"}
+
+    await w.until(over, hours=1)
+
+
+def ended(w: World) -> str:
+    known = w.get_worker().status.lab_order
+    return "" if known is None else known.state
+
+
+def test_an_operator_stops_wipes_and_starts_a_lab_that_is_nobodys() -> None:
+    """Under an open effect, by the states of its nodes; the worker's own work goes on beside it."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            lab = w.hosts.run("w1", title="theirs", nodes=2)
+            await w.until(lambda: bool(w.get_worker().status.hosted_labs))
+
+            def states() -> set[str]:
+                return {str(node.state(w.hosts.now)) for node in lab.nodes.values()}
+
+            w.hosts.set(converged_early=True)
+            for verb, then in (
+                ("stop", {"STOPPED"}), ("wipe", {"DEFINED_ON_CORE"}), ("restart", {"BOOTED"}),
+            ):  # fmt: skip
+                await order(w, lab.id, verb)
+                assert (ended(w), states()) == ("done", then)
+            await order(w, lab.id, "stop", "x1")
+            assert states() == {"BOOTED", "STOPPED"}
+            w.hosts.fail("stop")
+            await order(w, lab.id, "stop")
+            known = w.get_worker().status.lab_order
+            assert known is not None
+            assert known.state == "refused"
+            assert "stop: 500" in known.message
+            assert w.phase("w1") == "READY"
+            w.check()
+
+    play(story)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_operators_restart_survives_a_strike_at_any_call(mode: str) -> None:
+    """Killed, deaf or refused at each changing call: the lab is up again and the order is done."""
+
+    async def story() -> None:
+        async with world() as w:
+            w.hosts.set(stop_seconds=3.0)
+            await up(w)
+            lab = w.hosts.run("w1", title="theirs", nodes=2)
+            await w.until(lambda: bool(w.get_worker().status.hosted_labs))
+            for number in itertools.count(1):
+                struck: list[str] = []
+                w.strikes, w.strike = 0, striker(mode, number, struck)
+                await order(w, lab.id, "restart")
+                w.strike = None
+                assert ended(w) == "done"
+                assert {str(node.state(w.hosts.now)) for node in lab.nodes.values()} == {"BOOTED"}
+                w.check()
+                if not struck:
+                    break
+            assert number > 3
+
+    play(story)
+
+
+def test_a_lab_of_a_session_takes_its_orders_by_its_session() -> None:
+    """What belongs to somebody is not ordered about past their session's rules."""
+
+    async def story() -> None:
+        async with world() as w:
+            await up(w)
+            await w.definition()
+            await w.session()
+            await w.until(w.in_phase("s1", "RUNNING"))
+            lab = w.get_session().status.lab
+            assert lab is not None
+            assert lab.id is not None
+            with pytest.raises(Refused) as refused:
+                await order(w, lab.id, "stop")
+            assert refused.value.reason == "LabOfSession"
+            with pytest.raises(errors.Gone):
+                await order(w, "nothing", "stop")
+            left = w.hosts.run("w1", notes=NOTES)
+            await w.until(lambda: fact(w)[0] == "True", hours=0.1)
+            with pytest.raises(Refused) as behind:
+                await order(w, left.id, "start")
+            assert behind.value.reason == "LeftBehind"
 
     play(story)

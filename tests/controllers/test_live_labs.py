@@ -129,6 +129,13 @@ def test_one_node_is_restarted_and_the_others_are_left_alone() -> None:
             assert fact(w, "LabChanged")[0] != "True"
             await done(w, "start")
             assert w.get_session().status.lab_off is None
+            await done(w, "stop")
+            await done(w, "start", "r2")
+            off = w.get_session().status.lab_off
+            assert off is not None
+            assert (off.whole, off.nodes) == (False, ("r1",))
+            await w.let_pass(600)
+            assert fact(w, "LabChanged")[0] != "True"
             await order(w, "stop", "r9")
             await w.until(lambda: progress(w) == "refused")
             known = w.get_session().status.lab_order

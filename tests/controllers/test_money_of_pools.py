@@ -16,7 +16,7 @@ from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.ec2 import FakeInstance
 from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.history import RunKind
-from labfleet.resources.pool import Budget, Pool
+from labfleet.resources.pool import Pool, PoolBudget
 from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.service.reads import cost_statement
 
@@ -52,7 +52,7 @@ def test_a_pool_starts_nothing_past_its_hour_and_ends_nothing_for_it() -> None:
                 each.condition for each in fleet_alerts.raised(pool)
             }
             assert pool.status.budget_workers == 1
-            more = msgspec.structs.replace(pool.spec, budget=Budget(usd_per_hour=100))
+            more = msgspec.structs.replace(pool.spec, budget=PoolBudget(usd_per_hour=100))
             changed = msgspec.structs.replace(pool, spec=more)
             await w.services.objects.save(changed, cause=stores.Cause("ada", w.clock.now()))
             await w.until(lambda: len(w.compute.alive()) == 2, hours=1)

@@ -66,13 +66,33 @@ def test_only_boots_of_such_machines_count():
     assert told(*others).boots == 0
 
 
-def test_a_boot_that_was_cut_off_counts_only_where_it_took_longer():
-    """Somebody who ends boots early does not make the lead short; one that hung makes it longer."""
+def test_a_boot_that_somebody_ended_counts_only_where_it_took_longer():
+    """Who ends boots early does not make the lead short, who ends slow ones makes it longer."""
     whole = [boot(600 + each) for each in range(40)]
     short = told(*whole, *(boot(5 + each, "Ended") for each in range(40)))
     assert short == told(*whole)
-    hung = told(*whole, *(boot(1500 + each, "BootTimeout") for each in range(5)))
-    assert hung.seconds > short.seconds
+    slow = told(*whole, *(boot(1500 + each, "Ended") for each in range(5)))
+    assert slow.seconds > short.seconds
+
+
+def test_failed_boots_are_made_up_for_by_number_and_not_by_an_earlier_start():
+    """One in nine that never came up leaves the lead alone, and stands in the odds of each boot."""
+    whole = [boot(600 + each) for each in range(40)]
+    failed = [boot(1800 + each, "BootTimeout") for each in range(5)]
+    assert told(*whole, *failed).seconds == told(*whole).seconds
+    odds = lead.boot_times([*whole, *failed], METAL).odds
+    assert odds.measured == 45
+    assert 0.85 < odds.up_within(700) < 0.89
+
+
+def test_what_was_given_back_while_it_booted_does_not_hide_how_slow_boots_are():
+    """Of 40 boots half take 20 minutes; although most slow ones were ended at 15, they are known."""
+    quick = [boot(600 + each) for each in range(20)]
+    slow = [boot(1200 + each) for each in range(4)]
+    ended = [boot(900 + each, "Ended") for each in range(16)]
+    odds = lead.boot_times([*quick, *slow, *ended], METAL).odds
+    assert 0.45 < odds.up_within(1000) < 0.5
+    assert told(*quick, *slow, *ended).within_seconds >= 1200
 
 
 def test_the_newest_boots_count():

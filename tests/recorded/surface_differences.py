@@ -9,6 +9,7 @@ from surface_of_hands import HANDS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
 from surface_of_livelabs import LIVE_LABS
+from surface_of_money import MONEY
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
@@ -455,6 +456,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | GROUPS
     | KEPT
     | LIVE_LABS
+    | MONEY
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS

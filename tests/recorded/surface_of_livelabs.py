@@ -16,7 +16,12 @@ LIVE_LABS = {
         "components/schemas/WorkerSpec/properties/ignoredLabs",
         "components/schemas/WorkerStatus/properties/hostedLabs",
         "paths/~api~v1~workers~{name}~labs",
+        "components/schemas/Worker/properties/spec/default/labOrder",
+        "components/schemas/Worker/properties/status/default/labOrder",
+        "components/schemas/WorkerSpec/properties/labOrder",
+        "components/schemas/WorkerStatus/properties/labOrder",
         "paths/~api~v1~workers~{name}~labs~{lab}~ignore",
+        "paths/~api~v1~workers~{name}~labs~{lab}~order",
     )
 } | {
     f"/{place}": "the lab of a session that runs takes orders, and what others do to it is told"

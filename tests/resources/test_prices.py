@@ -49,7 +49,7 @@ def test_reserved_hours_mix_with_the_others() -> None:
 
 
 def test_a_disk_costs_its_size_and_what_it_is_bought_with() -> None:
-    """The example of facts/aws.md#ebs: 250 GB with 10,000 IOPS, as io1 and as gp3."""
+    """The example of facts/aws.md#volumes: 250 GB with 10,000 IOPS, as io1 and as gp3."""
     assert prices.SHIPPED.disk_month("us-east-1", "io1", 250, 10_000) == Decimal("681.25")
     assert prices.SHIPPED.disk_month("us-east-1", "gp3", 250, 10_000) == Decimal("55.0")
     assert prices.SHIPPED.disk_month("us-east-1", "io2", 0, 70_000) == (

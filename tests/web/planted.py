@@ -191,6 +191,42 @@ async def fleet(browser: Browser, workers: int = 40, waiting: int = 30) -> None:
         measure(browser, f"w-{number:03d}")
 
 
+def sample_of(name: str, now: datetime) -> Sample:
+    """Return what CML told of a worker with one compute: much of it, and not all."""
+    compute = ComputeStats(
+        hostname="compute-1", is_controller=True, cpu_count=48, cpu_percent=40.0, load=(3.5, 3.25, 3.0),
+        memory=Room(total=192 * GIB, used=72 * GIB, free=120 * GIB), allocated_cpus=12,
+        allocated_memory_mib=49_152, total_nodes=9, running_nodes=7,
+    )  # fmt: skip
+    health = ComputeHealth(
+        hostname="compute-1", is_controller=True, admission_state="READY", valid=False,
+        kvm_vmx_enabled=True, libvirt=True, fabric=False, memory_overload=False,
+    )  # fmt: skip
+    stats = SystemStats(
+        cpu_count=48, cpu_percent=40.0, memory=compute.memory, running_nodes=7, total_nodes=9,
+        computes={"c-1": compute}, gaps={"controller_disk": "the account is no admin"},
+    )  # fmt: skip
+    licence = Licensing(
+        registration="COMPLETED", authorization="IN_COMPLIANCE", licensed=True, registered=True,
+        smart_account="Exam School", authorization_expires="2027-02-01 10:00:00",
+        features={"f-1": Feature(id="f-1", name="CML node expansion", in_use=50, max=300)},
+    )  # fmt: skip
+    system = SystemHealth(
+        valid=False, computes={"c-1": health}, controller=ControllerHealth(valid=True)
+    )
+    return Sample(
+        worker=name,
+        at=now,
+        boot="i-1",
+        version="2.9.0",
+        ready=True,
+        uptime_seconds=3600,
+        stats=stats,
+        health=system,
+        licence=licence,
+    )
+
+
 async def detailed(browser: Browser, name: str = "w-000") -> Worker:
     """Plant a worker of which CML and the provider told much, some of it unknown, with its history.
 
@@ -216,40 +252,7 @@ async def detailed(browser: Browser, name: str = "w-000") -> Worker:
         over, status=msgspec.structs.replace(over.status, reservation=None, ports=())
     )
     await store(browser, made, ran, over)
-    compute = ComputeStats(
-        hostname="compute-1", is_controller=True, cpu_count=48, cpu_percent=40.0, load=(3.5, 3.25, 3.0),
-        memory=Room(total=192 * GIB, used=72 * GIB, free=120 * GIB), allocated_cpus=12,
-        allocated_memory_mib=49_152, total_nodes=9, running_nodes=7,
-    )  # fmt: skip
-    health = ComputeHealth(
-        hostname="compute-1", is_controller=True, admission_state="READY", valid=False,
-        kvm_vmx_enabled=True, libvirt=True, fabric=False, memory_overload=False,
-    )  # fmt: skip
-    stats = SystemStats(
-        cpu_count=48, cpu_percent=40.0, memory=compute.memory, running_nodes=7, total_nodes=9,
-        computes={"c-1": compute}, gaps={"controller_disk": "the account is no admin"},
-    )  # fmt: skip
-    licence = Licensing(
-        registration="COMPLETED", authorization="IN_COMPLIANCE", licensed=True, registered=True,
-        smart_account="Exam School", authorization_expires="2027-02-01 10:00:00",
-        features={"f-1": Feature(id="f-1", name="CML node expansion", in_use=50, max=300)},
-    )  # fmt: skip
-    system = SystemHealth(
-        valid=False, computes={"c-1": health}, controller=ControllerHealth(valid=True)
-    )
-    services.samples.put(
-        Sample(
-            worker=name,
-            at=now,
-            boot="i-1",
-            version="2.9.0",
-            ready=True,
-            uptime_seconds=3600,
-            stats=stats,
-            health=system,
-            licence=licence,
-        )
-    )
+    services.samples.put(sample_of(name, now))
     owner = series.Owner("Worker", made.metadata.uid)
     minutes = [each for each in range(1, 181) if not 60 < each <= 120]
     await services.series.merge_series(

@@ -28,7 +28,7 @@ class Screen:
     browser: Browser
     url: str
 
-    async def signed_in(self, path: str = "/") -> Tab:
+    async def signed_in(self, path: str = "/live") -> Tab:
         """Open a tab and sign in through the form, as a person does."""
         tab = await self.chromium.open()
         await tab.go(self.url + path)

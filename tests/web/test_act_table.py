@@ -73,7 +73,7 @@ async def test_each_act_is_a_route_with_the_same_right(browser: Browser) -> None
     """What an act needs is what the API's route that does the same needs: nobody may more on a page."""
     routes = {each.name: each for each in browser.app.routes.values()}
     seen: set[tuple[str, str]] = set()
-    for each in table.ACTS:
+    for each in table.every():
         assert routes[each.routes].needs == (each.right, each.kind), each.verb
         assert (each.verb, each.kind) not in seen
         seen.add((each.verb, each.kind))
@@ -84,7 +84,7 @@ async def test_each_act_is_a_route_with_the_same_right(browser: Browser) -> None
 async def test_each_command_is_one_of_the_command_line(browser: Browser) -> None:
     """The command that a page shows has the commands, options and arguments that the CLI has."""
     made = await everything(browser)
-    for each in table.ACTS:
+    for each in table.every():
         doing = whole(browser, each, None if each.whole else made.get(each.kind))
         line = each.line(doing).partition(" <<< ")[0]
         words = shlex.split(line)
@@ -113,7 +113,7 @@ def _parse(words: list[str]) -> None:
 async def test_every_act_shows_its_page(browser: Browser) -> None:
     """The page of each act of each kind answers an admin: with a form, or with why there is none."""
     made = await everything(browser)
-    for each in table.ACTS:
+    for each in table.every():
         if not each.whole and each.kind not in made:
             continue
         name = "" if each.whole else made[each.kind].name
@@ -130,7 +130,7 @@ async def test_nothing_typed_breaks_a_page_and_no_role_passes_its_rights(browser
     made = await everything(browser)
     await settings_verbs.change(browser.world.services, who(), {"limits.writesPerMinute": 900_000})
     values = itertools.cycle(HOSTILE)
-    for number, (each, role) in enumerate(itertools.product(table.ACTS, FOR_TOKENS)):
+    for number, (each, role) in enumerate(itertools.product(table.every(), FOR_TOKENS)):
         token = await browser.token(role, "eve")
         name = "" if each.whole else made[each.kind].name if each.kind in made else "x"
         where, before = acts.address(each, name), (await browser.world.store.head()).revision
@@ -156,6 +156,9 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
         made = await browser.world.session(name, owner="kim", slot=TIMES)
     await browser.world.status(made, phase=SessionPhase.COMPLETED)
     await browser.world.services.fresh()
+    assert 'form="several" name="o" value="default/a"' in plain(
+        await browser.get("/sessions", "user", "kim")
+    )
     chosen = "&".join(f"o=default/{name}" for name in ("a", "b", "c", "none"))
     where = f"/acts/sessions?verb=cancel&{chosen}"
     text = plain(await browser.get(where, "user", "kim"))
@@ -163,34 +166,40 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
     assert "does not exist" in text
     seal = await browser.seal(where, "user", "kim")
     form = {"form": seal, "verb": "cancel", "reason": "over",
-            "o": ["default/a", "default/b", "default/c"]}  # fmt: skip
+            "o": [f"default/{name}" for name in "abc"]}  # fmt: skip
     reply = await browser.sent("/acts/sessions", form, "user", "kim")
     assert "2 done, 1 not" in plain(reply)
     ended = [await browser.world.services.objects.get(Session, name, "default") for name in "abc"]
     assert [each.spec.cancel is not None for each in ended if each] == [True, True, False]
-    theirs = await browser.get("/acts/sessions?verb=cancel&o=default/a", "user", "eve")
+    theirs = await browser.get(f"{where}", "user", "eve")
     assert "kim" not in plain(theirs)
 
 
 @pytest.mark.asyncio
-async def test_several_are_chosen_from_a_bounded_table(browser: Browser) -> None:
-    """Of 1,000 sessions 200 are shown to choose from, narrowed by a word; more are refused at once."""
-    await browser.many(Session, 1000, SessionSpec(definition="two", owner="kim"))
+async def test_several_are_bounded_and_need_the_right(browser: Browser) -> None:
+    """Nothing, more than 200, another kind's objects and what the role may not are refused."""
+    await browser.many(Session, 201, SessionSpec(definition="two", owner="kim"))
     await browser.world.services.fresh()
-    text = plain(await browser.get("/acts/sessions"))
-    assert text.count('name="o"') == 200
-    assert "<b>800</b> more" in text
-    assert plain(await browser.get("/acts/sessions?q=x0999")).count('name="o"') == 1
-    assert (await browser.get("/acts/workers", "user", "kim")).status == 403
-    assert (await browser.get("/acts/nothing")).status == 404
+    await browser.token("user", "kim")
+    for target, role, status in (
+        ("/acts/workers?verb=drain&o=default/w1", "user", 403),
+        ("/acts/sessions?verb=drain&o=default/x0000", "admin", 403),
+        ("/acts/sessions?verb=cancel", "admin", 400),
+        ("/acts/sessions?verb=cancel&o=w1&o=x", "admin", 400),
+        ("/acts/nothing", "admin", 404),
+        ("/acts/groups?verb=extend&o=default/x", "admin", 403),
+    ):
+        assert (await browser.get(target, role, "kim")).status == status, target
     seal = seals.sealed(await browser.token(), "k")
     many = [f"default/x{number:04d}" for number in range(201)]
     form = {"form": seal, "verb": "cancel", "o": many}
     assert (await browser.sent("/acts/sessions", form)).status == 400
+    ended = await browser.sent("/acts/sessions", {**form, "o": many[:200]})
+    assert "200 done, 0 not" in plain(ended)
 
 
 def test_each_kind_with_a_page_for_several_has_a_verb_for_it() -> None:
     """Workers, sessions, pools, definitions and simulations can be chosen together."""
-    able = {each.kind for each in table.ACTS if each.many}
+    able = {each.kind for each in table.every() if each.many}
     assert {"Worker", "Session", "Pool", "Definition", "Simulation"} <= able
     assert able <= {*KINDS}

@@ -48,7 +48,7 @@ async def test_a_page_asks_the_stream_for_what_it_shows_only(screen: Screen) -> 
     asks = json.dumps(await first.run(SCRIPT) + "asks.js")
     asked = f"import({asks}).then((asks) => asks.reached.by)"
     assert "kinds=Pool,Settings&frames=objects&snapshot=false&pace=250" in await first.run(asked)
-    second = await screen.signed_in("/")
+    second = await screen.signed_in("/live")
     assert await second.run(asked) == ""
     await second.until("document.querySelector('table[data-kind=Session] tbody').rows.length === 1")
     assert "snapshot=false" not in await first.run(asked)

@@ -22,7 +22,7 @@ EVIL = "<img src=x onerror=document.title='broken'>"
 # What the server would draw now, beside what stands in the page. How long ago something was goes on
 # by the browser's clock while the fleet's stands: only the instant itself is compared.
 COMPARE = """(async () => {
-  const page = new DOMParser().parseFromString(await (await fetch('/')).text(), 'text/html');
+  const page = new DOMParser().parseFromString(await (await fetch('/live')).text(), 'text/html');
   const text = (node) => [...node.querySelectorAll('tr[data-key]')].map((row) =>
     [row.dataset.key, row.className.replace('fresh', '').trim(),
      ...[...row.cells].map((cell) => cell.innerHTML.replace(/ data-zoned="1"/g, '')
@@ -50,7 +50,7 @@ async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> Non
     await tab.until(f"{cells('Session/default/s1')}.includes('RUNNING')")
     assert EVIL in await tab.run(cells("Session/default/s1"))
     assert await tab.run("document.querySelectorAll('main img').length") == 0
-    assert await tab.run("document.title") == "Labfleet"
+    assert await tab.run("document.title") == "Live tables · Labfleet"
     assert await tab.run("document.querySelector('table[data-events] tbody').rows.length") == 2
     shown, drawn = await tab.run(COMPARE)
     assert drawn == shown
@@ -203,7 +203,7 @@ async def test_a_phone_shows_the_page_in_its_width(screen: Screen) -> None:
         "Emulation.setDeviceMetricsOverride",
         width=390, height=844, deviceScaleFactor=1, mobile=True,
     )  # fmt: skip
-    for path in ("/", "/sessions/s1", "/logout"):
+    for path in ("/", "/live", "/sessions/s1", "/logout"):
         await tab.go(screen.url + path)
         await tab.until("document.getElementById('mark').dataset.state === 'live'")
         assert await tab.run("document.documentElement.scrollWidth") == 390
@@ -278,7 +278,9 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
                   censored="BootTimeout", ended_at=world.clock.now())  # fmt: skip
         await world.store.commit(Commit(Cause("test", world.clock.now()), (Teach(run),)))
     tab = await screen.signed_in()
-    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
+    paths = ("/", "/live", "/alerts", "/fleet", "/fleet?view=table", "/discovery", "/garbage",
+             "/workers/w1", "/workers/w1?tab=machine", "/workers/w1?tab=ports",
+             "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
              "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
     for width in (1440, 390):
         await tab.call("Emulation.setDeviceMetricsOverride",
@@ -288,7 +290,8 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             await tab.until("document.getElementById('mark').dataset.state === 'live'")
             high, content, wide = await tab.run(
                 "[document.documentElement.scrollHeight, Math.max(innerHeight, "
-                "document.querySelector('main').getBoundingClientRect().bottom + scrollY), "
+                "...[...document.querySelectorAll('main, .side')]"
+                ".map((each) => each.getBoundingClientRect().bottom + scrollY)), "
                 "document.documentElement.scrollWidth]"
             )
             assert high <= content + 1, (path, width)
@@ -296,7 +299,7 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             assert await tab.run(STUCK) == [], (path, width)
             assert await tab.run(UNTOLD) == [], (path, width)
             assert await tab.run(TIGHT) == [], (path, width)
-            assert path != "/" or width < 1440 or await tab.run(WIDE) == []
+            assert path != "/live" or width < 1440 or await tab.run(WIDE) == []
             asked = await tab.run(
                 "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
             )

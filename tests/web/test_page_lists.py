@@ -144,7 +144,7 @@ async def test_each_row_can_be_chosen(browser: Browser) -> None:
     await browser.world.template()
     await browser.world.make("Pool", "exam", {"template": "metal"})
     text = plain(await browser.get("/pools"))
-    box = {"type": "checkbox", "name": "pick", "value": "Pool/default/exam"}
+    box = {"type": "checkbox", "form": "several", "name": "o", "value": "default/exam"}
     assert box in Reader(text).all("input")
     assert '<span class="vh">Select exam</span>' in text
 

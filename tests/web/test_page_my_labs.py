@@ -107,7 +107,9 @@ async def test_a_seat_is_the_bookers_to_change(browser: Browser) -> None:
     await browser.world.make("Group", "exam", spec, who("user", "teacher"))
     page = await mine(browser)
     assert "teacher booked it; ask them for another time." in text(page)
-    assert "/act/" not in page
+    assert "/sessions/exam-001?" in page
+    assert "/act/extend" not in page
+    assert "/act/cancel" not in page
     assert len(Reader(page).all("article")) == 1
     assert Reader(await mine(browser, "teacher")).all("article") == []
 

@@ -9,7 +9,7 @@ from labfleet.resources.session import SessionPhase
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("path", ["/", "/sessions/s1"])
+@pytest.mark.parametrize("path", ["/live", "/sessions/s1"])
 async def test_a_name_is_a_link_for_those_who_may_read_it(browser: Browser, path: str) -> None:
     """A session's worker is a link for operators and text for its owner, who may not read it."""
     world = browser.world

@@ -116,7 +116,8 @@ async def test_use_stands_against_what_it_is_counted_with(browser: Browser) -> N
     held = Reservation(holder="w", amounts=Amounts(cpu_milli=4000, memory_mib=2048), start=at)
     made = await session(browser, reservation=held, used={"cpu_milli": Use(peak=3000, mean=900)})
     row = SeriesRow(
-        series.Owner("Session", made.metadata.uid), 60, series.bucket_start(at, 60),
+        series.Owner("Session", made.metadata.uid), 60,
+        series.bucket_start(at + timedelta(minutes=35), 60),
         series.pack("Session", series.single("Session", {"cpu": 900.0})),
     )  # fmt: skip
     await browser.world.services.series.merge_series([row])
@@ -133,10 +134,10 @@ async def test_decision_events_and_yaml(browser: Browser) -> None:
     """The whole explanation, what happened, and the object as YAML that reads back the same."""
     made = await session(browser)
     assert "Session exam-1: RUNNING" in text(await tab(browser, "decision"))
-    assert "labfleet events session exam-1" in await tab(browser, "events")
+    assert "labfleet events session/exam-1" in await tab(browser, "events")
     assert "INSTANTIATING" in await tab(browser, "events")
     page = await tab(browser, "yaml")
-    shown = page.partition('<pre class="written" tabindex="0">')[2].partition("</pre>")[0]
+    shown = page.partition('<pre class="yaml"')[2].partition(">")[2].partition("</pre>")[0]
     for name, mark in (("&#34;", '"'), ("&#39;", "'"), ("&gt;", ">"), ("&lt;", "<")):
         shown = shown.replace(name, mark)
     (read,) = documents.read(shown)

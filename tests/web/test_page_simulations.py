@@ -112,9 +112,9 @@ async def test_a_cluster_is_shown_against_its_targets(browser: Browser) -> None:
     for said in ("7 CPU predicted for runs", "4.1 CPU really used", "target 80 %: 8 CPU", "of 10 CPU",
                  "what pods of no run take is unknown", "nobody says what it has"):  # fmt: skip
         assert said in text
-    assert 'class="bar bad"' not in text
+    assert 'class="gauge bad"' not in text
     await keep(browser, active(browser, "r2"))
-    assert 'class="bar bad"' in plain(await browser.get(PAGE))
+    assert 'class="gauge bad"' in plain(await browser.get(PAGE))
 
 
 @pytest.mark.asyncio
@@ -182,9 +182,21 @@ async def test_one_cluster_is_chosen_by_address(browser: Browser) -> None:
     await cluster(browser, "edge")
     await keep(browser, active(browser, "r1"))
     text = plain(await browser.get(PAGE))
-    assert 'href="?cluster=edge"' in text
-    assert "Simulation/default/r1" in (await browser.page(f"{PAGE}?cluster=lab")).rows
-    assert (await browser.page(f"{PAGE}?cluster=edge")).rows == {}
+    assert 'href="?on=edge"' in text
+    assert "Simulation/default/r1" in (await browser.page(f"{PAGE}?on=lab")).rows
+    assert (await browser.page(f"{PAGE}?on=edge")).rows == {}
+
+
+@pytest.mark.asyncio
+async def test_the_list_has_the_same_address(browser: Browser) -> None:
+    """With a filter or an order of lists it is the list, which keeps its form and headings."""
+    await cluster(browser)
+    await keep(browser, active(browser, "r1"))
+    for query in ("show=all", "q=r1", "cluster=lab", "sort=metadata.name"):
+        text = plain(await browser.get(f"{PAGE}?{query}"))
+        assert "Clusters <span" not in text, query
+        assert ">r1<" in text
+    assert 'href="/simulations?show=all"' in plain(await browser.get(PAGE))
 
 
 @pytest.mark.asyncio

@@ -64,6 +64,16 @@ async def test_a_long_table_goes_on_and_comes_back(browser: Browser) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_large_lab_can_be_seen_whole(browser: Browser) -> None:
+    """Its own size is scrolled; as wide as the page is an address that leads back."""
+    await browser.world.make("Definition", "lab", lab(40))
+    text = plain(await browser.get(f"{TAB}&size=page"))
+    assert 'class="fits"' in text
+    assert 'href="?tab=topology"' in text
+    assert 'href="?tab=topology&amp;size=page"' in plain(await browser.get(TAB))
+
+
+@pytest.mark.asyncio
 async def test_a_lab_without_places_says_how_it_is_drawn(browser: Browser) -> None:
     """Layers are no claim of the file; names of strangers are text in drawing and table."""
     await browser.world.make("Definition", "lab", lab(5, placed=False, label=EVIL))

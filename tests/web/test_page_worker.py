@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import planted
 import pytest
+from api_caller import Reply
 from browser import Browser, plain
+
+from labfleet.resources.hosted_labs import HostedLab, IgnoredLab
+from labfleet.resources.worker import Worker
 
 
 def words_of(html: str) -> str:
@@ -67,7 +72,7 @@ async def test_the_machines_tab_shows_instance_checks_and_costs(browser: Browser
         "Provider AWS", "Region us-east-1", "State ● running", "Type m5zn.metal", "Image ami-1",
         "The host&#39;s ● ok", "Public 203.0.113.7", "Private 10.0.0.7", "Volume vol-1",
         "While it is switched on 4.36 USD/h", "4 h at that price 17.44 USD",
-        "Disk unknown no price of disks is known here",
+        "Disk as wanted 712.50 USD/month",
         "Network in unknown CloudWatch is not asked, or has no points",
     ):  # fmt: skip
         assert told in said, told
@@ -82,6 +87,41 @@ async def test_the_ports_tab_shows_allocated_observed_and_quarantined(browser: B
     assert "tcp/5041 to 5043 ▲ quarantined" in said
     assert "lab lab-9 names it and was not given it" in said
     assert "tcp, quarantined 3" in said
+
+
+@pytest.mark.asyncio
+async def test_the_labs_tab_shows_whose_each_lab_is(browser: Browser) -> None:
+    """Of a session with its link, nobody's, and ignored; unknown before a look."""
+    now = browser.world.clock.now()
+    made = planted.worker(browser, "w-1")
+    told = words_of(plain(await labs_of(browser, made)))
+    assert "Unknown: no look has seen the labs on its server yet, or it is over." in told
+    labs = (
+        HostedLab(
+            id="lab-1", title="their own", owner="mallory", state="STARTED", nodes=3, running=1,
+            since=now,
+        ),
+        HostedLab(
+            id="lab-2", title="kept", owner="ann", state="STOPPED", nodes=2, running=0, since=now
+        ),
+    )  # fmt: skip
+    word = IgnoredLab(id="lab-2", by="ada", at=now, reason="hers")
+    spec = msgspec.structs.replace(made.spec, ignored_labs=(word,))
+    status = msgspec.structs.replace(made.status, hosted_labs=labs)
+    found = browser.world.services.cache.get(Worker, "w-1", "default")
+    assert found is not None
+    told = words_of(
+        plain(await labs_of(browser, msgspec.structs.replace(found, spec=spec, status=status)))
+    )
+    assert "lab-1 ▲ nobody&#39;s none mallory their own STARTED 3 1" in told
+    assert "lab-2 ○ ignored none ann kept STOPPED 2 0" in told
+    assert "ignored by ada: hers" in told
+
+
+async def labs_of(browser: Browser, made: Worker) -> Reply:
+    """Store a worker, and return the tab of its labs."""
+    await planted.store(browser, made)
+    return await browser.get(f"/workers/{made.name}?tab=labs", "operator")
 
 
 @pytest.mark.asyncio
@@ -100,7 +140,7 @@ async def test_sessions_now_and_before_events_and_yaml(browser: Browser) -> None
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "tab", ["cml", "monitoring", "machine", "sessions", "ports", "events", "yaml"]
+    "tab", ["cml", "monitoring", "machine", "labs", "sessions", "ports", "events", "yaml"]
 )
 async def test_who_may_not_read_workers_sees_no_tab_of_one(browser: Browser, tab: str) -> None:
     """A user is refused on every tab, as on the page."""

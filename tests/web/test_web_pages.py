@@ -36,7 +36,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 @pytest.mark.asyncio
 async def test_an_empty_fleet_says_what_to_do(browser: Browser) -> None:
     """Every table that is empty gives commands to copy, and no error."""
-    reply = await browser.get("/")
+    reply = await browser.get("/live")
     assert reply.status == 200
     text = plain(reply)
     for said in ("No workers.", "No sessions.", "No clusters.", "No queues.", "labfleet demo"):
@@ -85,7 +85,7 @@ async def test_one_row_is_whole(browser: Browser) -> None:
     """A session's row has its name as a link, its state in words, and no gap is left blank."""
     await browser.world.definition()
     await browser.world.session("exam-1", owner="kim")
-    page = await browser.page("/")
+    page = await browser.page("/live")
     row = page.rows["Session/default/exam-1"]
     for said in ("exam-1", "PENDING", "two", "kim", "not placed", "not set"):
         assert said in row
@@ -109,10 +109,10 @@ async def test_attempts_of_a_session_link_to_each_other(browser: Browser) -> Non
 async def test_a_thousand_rows_are_bounded(browser: Browser) -> None:
     """The first 200 rows are there, the rest is counted, and the counts are of all."""
     await browser.many(Session, 1000, SessionSpec(definition="two", owner="kim"))
-    page = await browser.page("/")
+    page = await browser.page("/live")
     rows = [key for key in page.rows if key.startswith("Session/")]
     assert len(rows) == words.ROWS
-    text = plain(await browser.get("/"))
+    text = plain(await browser.get("/live"))
     assert "<b>800</b> more are not shown" in text
     assert "<b>1000</b> waiting" in text
 
@@ -239,7 +239,7 @@ async def test_a_worker_shows_what_is_held_of_it(browser: Browser) -> None:
             or browser.world.clock.now(),
         )  # fmt: skip
         await browser.world.status(made, phase=phase, worker="x0000", reservation=held)
-    page = await browser.page("/")
+    page = await browser.page("/live")
     row = page.rows["Worker/default/x0000"]
     assert "24.5 of 96" in row
     assert "5 of 20" in row
@@ -264,7 +264,7 @@ async def test_live_rows_come_first_and_the_newest_end_next(browser: Browser) ->
         await world.clock.sleep(60)
         made = await world.session(name)
         await world.status(made, phase=phase, phase_since=world.clock.now())
-    keys = [key for key in (await browser.page("/")).rows if key.startswith("Session/")]
+    keys = [key for key in (await browser.page("/live")).rows if key.startswith("Session/")]
     assert [key.rpartition("/")[2] for key in keys] == ["waits", "runs", "new", "old"]
 
 
@@ -276,7 +276,7 @@ async def test_a_decision_is_on_the_page_of_what_it_was_about(browser: Browser) 
     answer = await browser.ask("/request_run", asked)
     assert answer.json["decision"] == "denied"
     name = answer.json["record"]
-    row = (await browser.page("/")).rows[f"Simulation/default/{name}"]
+    row = (await browser.page("/live")).rows[f"Simulation/default/{name}"]
     assert "DENIED" in row
     assert "short 82 CPU" in row
     detail = plain(await browser.get(f"/simulations/{name}"))

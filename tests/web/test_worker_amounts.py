@@ -99,7 +99,7 @@ async def test_four_surfaces_say_the_same_of_a_workers_amounts(
         page = await told.page("/workers/busy")
         assert "12 of 48" in page
         assert "48 of 192" in page
-        assert "12 of 48" in await told.page("/")
+        assert "12 of 48" in await told.page("/live")
         stored = await browser.world.services.objects.get(Worker, "busy", "default")
         assert stored is not None
         assert stored.status.allocation is None

@@ -124,6 +124,13 @@ def _number(low: int, high: int) -> Callable[[str], int]:
     return read_
 
 
+def _share(text: str) -> int:
+    """Return a share such as 0.75 in per cent."""
+    if not re.fullmatch(r"(0?\.[0-9]{1,4}|0|1|1\.0{1,4})", text):
+        raise ValueError(f"{text[:80]!r} is no share from 0 to 1, for example 0.75")
+    return round(100 * float(text))
+
+
 def _lease(text: str) -> float:
     """Return seconds; fewer than 15 are read as 15, which a leader here needs."""
     return max(LEASE_LEAST, float(_number(1, 86_400)(text)))
@@ -202,7 +209,7 @@ _LOOKS = (
     "a worker is looked at when something of it changes and at each poll "
     "(`monitoring.pollIntervalSeconds`); there is no second interval"
 )
-_BY_LOAD = "pools follow what waits (NEED_BASED); scaling by load is not built"
+_BY_LOAD = "for pools with policy CAPACITY_BASED or HYBRID; the default is NEED_BASED"
 _SDK = "the AWS SDK's own chain reads it, unless `aws_access_key_env` names other variables"
 
 TABLE: tuple[Alias, ...] = (
@@ -273,8 +280,10 @@ TABLE: tuple[Alias, ...] = (
                   "for BestFit too"),
     _setting("REQUIRE_LICENSED_FOR_CML", "true", "scheduling.requireLicence",
              "when it is not set, an unlicensed worker takes labs of up to five nodes"),
-    _nothing("SCALE_UP_THRESHOLD_CPU", "0.75", _BY_LOAD),
-    _nothing("SCALE_DOWN_THRESHOLD_CPU", "0.30", _BY_LOAD),
+    Alias("SCALE_UP_THRESHOLD_CPU", "0.75", "Pool", "scaling.thresholds.cpuUpPercent", _share,
+          _BY_LOAD),
+    Alias("SCALE_DOWN_THRESHOLD_CPU", "0.30", "Pool", "scaling.thresholds.cpuDownPercent", _share,
+          _BY_LOAD),
     _nothing("SCALE_DOWN_ENABLED", "false",
              "a pool's `scaling.enabled` says whether it shrinks"),
     _nothing("MAX_WORKERS_PER_REGION", "10", "the maximum is a pool's: `scaling.maxWorkers`"),

@@ -43,7 +43,7 @@ from labfleet.resources.session import Session
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerSpec, WorkerStatus
 from labfleet.service.core import ledger_rows
-from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds import catalogues, indices, pool_zones
 from labfleet.service.kinds.pool_claims import Claims
 
 EVERY = 20.0
@@ -55,7 +55,9 @@ KEPT_LIMIT = 5000
 ACTOR = "pool-controller"
 CORDONED_BY = "labfleet.dev/cordoned-by-pool"
 DRAINING = "pool is draining"
-SURPLUS = frozenset({"Empty", "AboveMaximum"})
+SURPLUS = frozenset({"Empty", "AboveMaximum", "NotNeeded", "SlotOver"})
+MADE_FOR = "labfleet.dev/made-for"
+"""Annotation of a worker: the word for what it was made for, such as Promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,10 @@ class PoolController:
         revision, now = self.context.cache.revision, self.context.clock.now()
         if await self._broke(pool, now):
             return Again(1.0)
-        told = await self._lead(pool, now)
+        boots = await self._boot_times(pool, now)
+        told = lead.lead(pool.spec.scaling, boots)
         claims = Claims(self.context.cache, now).of(pool, now, now + lead.early(told))
-        view = self._view(pool, told, claims, now)
+        view = replace(self._view(pool, told, claims, now), odds=boots.odds)
         paused = self.context.settings.paused(Ref(Pool, pool.namespace, pool.name))
         decision = pausing.held(
             scaling.decide_pool(view, now),
@@ -172,12 +175,11 @@ class PoolController:
             stores.AtRevision(pool.key, pool.revision),
         )
 
-    async def _lead(self, pool: Pool, now: datetime) -> Lead:
-        """Return how early the pool makes workers, by its boots up to now."""
+    async def _boot_times(self, pool: Pool, now: datetime) -> lead.BootTimes:
+        """Return how boots of such workers as the pool makes went up to now."""
         template = self.context.cache.find(refs.template_of(pool))
         workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
-        boots = await self._boots.of(pool, template, workers, now)
-        return lead.lead(pool.spec.scaling, boots)
+        return await self._boots.of(pool, template, workers, now)
 
     def _view(
         self, pool: Pool, told: Lead, claims: PoolClaims | None, now: datetime
@@ -204,6 +206,7 @@ class PoolController:
             last_scale_down=pool.status.last_scale_down,
             promised=promised,
             lead=early,
+            zones=pool_zones.zones(pool.spec.scaling),
         )
 
     def _workers(self, pool: Pool) -> tuple[scaling.PoolWorker, ...]:
@@ -230,7 +233,11 @@ class PoolController:
         """Write the pool's status and its new workers in one commit."""
         now = seen.now
         template = self.context.cache.find(refs.template_of(pool))
-        made = [self._made(pool, template, name, now) for name in decision.create if template]
+        made = [
+            self._made(pool, template, (name, decision.purpose), now)
+            for name in decision.create
+            if template
+        ]
         workers = self.context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
         decision = replace(
             decision, message=decision.message + pool_status.without_machine(workers)
@@ -272,9 +279,13 @@ class PoolController:
         now = self.context.clock.monotonic()
         return now >= self._differs.setdefault(pool, now) + COUNTS_LAST
 
-    def _made(self, pool: Pool, template: Template | None, name: str, now: datetime) -> Worker:
+    def _made(
+        self, pool: Pool, template: Template | None, made: tuple[str, str], now: datetime
+    ) -> Worker:
+        """Return a new worker; `made` is its name and what it is for."""
         if template is None:
             raise AssertionError("a worker was decided on without a template")
+        name, purpose = made
         labels = {"labfleet.dev/pool": pool.name, "labfleet.dev/track": pool.spec.track}
         return Worker(
             metadata=meta.Metadata(
@@ -282,7 +293,7 @@ class PoolController:
                 namespace=pool.metadata.namespace,
                 uid=self.context.ids.uid(),
                 labels={**pool.spec.labels, **labels},
-                annotations=pool.spec.annotations,
+                annotations={**pool.spec.annotations, MADE_FOR: purpose},
                 generation=1,
                 creation_timestamp=now,
                 owner_references=(
@@ -414,21 +425,27 @@ class PoolController:
 
 
 def _of(worker: Worker, held: tuple[Reservation, ...], has: Names | None) -> scaling.PoolWorker:
+    status, empty = worker.status, worker.status.empty_since
+    promised = worker.metadata.annotations.get(MADE_FOR) == scaling.PROMISED
+    hosted = status.ready_since is not None and (empty is None or empty > status.ready_since)
     return scaling.PoolWorker(
         name=worker.name,
-        phase=worker.status.phase,
-        phase_since=worker.status.phase_since,
+        phase=status.phase,
+        phase_since=status.phase_since,
         leaving=worker_phases.leaving(worker),
         parked=parking.auto_stopped(worker),
         # A cordon of the idle rule lasts only seconds; undo it for sessions that wait.
         cordoned=worker.spec.cordoned and not parking.cordoned(worker),
-        capacity=worker.status.capacity,
+        capacity=status.capacity,
         reservations=held,
-        empty_since=worker.status.empty_since,
-        in_use=bool(worker.status.cml.running_nodes),
+        empty_since=empty,
+        in_use=bool(status.cml.running_nodes),
         unreachable=worker_phases.sick(worker) is not None,
         ill=worker_phases.host_ill(worker),
         retired=worker_phases.retired(worker),
         has=has,
         unlaunched=worker_phases.unlaunched(worker),
+        boot_since=status.provisioning_started_at,
+        for_promises=promised,
+        unused=promised and not hosted,
     )

@@ -31,15 +31,23 @@ def uncovered(
     serving: Candidates, waiting: Requests, *, now: datetime
 ) -> list[placement.PlacementRequest]:
     """Return the requests that no serving or booting worker will take, first come first served."""
+    return packed(serving, waiting, now=now)[0]
+
+
+def packed(
+    serving: Candidates, waiting: Requests, *, now: datetime
+) -> tuple[list[placement.PlacementRequest], frozenset[str]]:
+    """Return the requests that no such worker will take, and the workers that take the others."""
     there = {each.name: each for each in serving}
-    left = []
+    left, taken = list[placement.PlacementRequest](), set[str]()
     for request in waiting:
         found = placement.place(request, tuple(there.values()), now=now).chosen
         if found is None:
             left.append(request)
         else:
             there[found] = occupied(there[found], request)
-    return left
+            taken.add(found)
+    return left, frozenset(taken)
 
 
 def to_start(

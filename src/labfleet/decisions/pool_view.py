@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from labfleet.decisions import placement
 from labfleet.decisions.claims.growth import Promised
 from labfleet.decisions.claims.lead import DEFAULT as DEFAULT_LEAD
+from labfleet.decisions.pools.boot_odds import BootOdds
+from labfleet.decisions.pools.windows import Zones
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.pool import PoolPhase, PoolSpec, ScalingEvent
 from labfleet.resources.pool_conditions import PoolReason
@@ -24,7 +26,8 @@ class PoolWorker:
     assumed. `empty_since` None means that it hosts something. `in_use`: nodes run there that
     belong to no session, so a person may be at work. `ill`: the provider's host under it is
     impaired; `retired`: the provider takes that machine away; `unlaunched`: there was no room for one
-    so far. `has` as a placement candidate's.
+    so far; `boot_since`: since when it boots, None while that is unknown. `for_promises`: made for
+    what was promised; `unused`: made for that, and nothing was ever hosted on it. `has` as a placement candidate's.
     """
 
     name: str
@@ -42,6 +45,9 @@ class PoolWorker:
     in_use: bool = False
     has: frozenset[str] | None = None
     unlaunched: bool = False
+    boot_since: datetime | None = None
+    for_promises: bool = False
+    unused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,8 @@ class PoolView:
 
     `waiting` are the sessions of this pool that wait for capacity, longest first. `taken` are
     names of workers outside the pool: two pools may share a prefix and track. `promised` is what
-    claims soon need, within `lead`.
+    claims soon need, within `lead`; `odds` are how boots of such workers went; `zones` are those that
+    its windows name.
     """
 
     name: str
@@ -66,6 +73,8 @@ class PoolView:
     taken: Container[str] = frozenset()
     promised: Promised = Promised()
     lead: timedelta = DEFAULT_LEAD
+    odds: BootOdds = BootOdds()
+    zones: Zones = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +91,8 @@ class PoolDecision:
 
     `drain` are workers to empty and keep; `retire` are workers whose end is asked for (also
     when it was asked for before), and TERMINATED ones whose record may go; `start` are parked ones
-    that shall serve again; `unmet` says why the pool lacks workers and may not add one.
+    that shall serve again; `unmet` says why the pool lacks workers and may not add one; `purpose` is
+    the word for what `create` is for.
     """
 
     phase: PoolPhase
@@ -99,3 +109,4 @@ class PoolDecision:
     failed: int = 0
     stopped: int = 0
     unmet: PoolReason | None = None
+    purpose: str = ""

@@ -1,51 +1,39 @@
-"""How many workers a pool should have: the minimal NEED_BASED decision.
+"""How many workers a pool should have: one decision from a snapshot, by the pool's policy.
 
-Pure. Keeps the minimum, adds one worker when a session waits for capacity that no starting
-worker will bring, and at once as many as promised slots soon need; removes one that has been empty
-for long enough, replaces failed ones, and never exceeds the maximum. A decision is a proposal from
-a snapshot: the caller must apply it in one commit with preconditions on the ledgers that it read
+Pure. Here is what holds for every policy: the minimum is kept, at all hours; the maximum is never
+exceeded; a parked worker starts before a new one is made; failed and ill ones are replaced within the
+maximum; cool-downs, hours and the disruption budget hold; nothing that hosts, is booked, or is
+needed by a promise is taken away. What the policy adds or gives back is `pools.policies`. A decision
+is a proposal: the caller must apply it in one commit with preconditions on the ledgers that it read
 (facts/fleet-bugs.md#t16); otherwise a session placed meanwhile is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-import msgspec
-
-from labfleet.decisions import disruption, parking, placement, worker_names
-from labfleet.decisions.claims import growth
+from labfleet.decisions import disruption, parking, worker_names
 from labfleet.decisions.pool_view import PoolDecision, PoolView, PoolWorker, Retirement
+from labfleet.decisions.pools import groups as grouping
+from labfleet.decisions.pools import need, policies, policy_kinds, windows
+from labfleet.decisions.pools.groups import Groups, Look
 from labfleet.kernel.quantity import count
-from labfleet.resources.pool import PoolPhase, ScalingEvent, ScalingPolicy
+from labfleet.resources.pool import PoolPhase, ScalingEvent
 from labfleet.resources.pool_conditions import PoolReason
 from labfleet.resources.worker import WorkerPhase
 
 __all__ = ["PoolDecision", "PoolView", "PoolWorker", "Retirement", "decide_pool"]
 
-STUCK = timedelta(minutes=30)
-"""After this long a failed worker no longer counts towards the maximum, and is removed even
-with sessions bound to it: only its end releases them, since its server never answers."""
-WAITING_LIMIT = 200
-"""How many waiting sessions one decision considers; only one worker is added at a time."""
-_READY = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE, WorkerPhase.READY_UNLICENSED})
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    ready: tuple[PoolWorker, ...]
-    booting: tuple[PoolWorker, ...]
-    leaving: tuple[PoolWorker, ...]
-    failed: tuple[PoolWorker, ...]
-    ended: tuple[PoolWorker, ...]
-    parked: tuple[PoolWorker, ...]
+PROMISED = "Promised"
+"""The purpose of workers that are made for promised slots: what of them is not needed goes first."""
+SLOT_OVER = timedelta(minutes=2)
+"""How long a worker that was made for promised slots stays empty after them: the calendar says that
+nothing comes, so it need not wait as one does that was made for what nobody could foresee."""
 
 
 def decide_pool(view: PoolView, now: datetime) -> PoolDecision:
     """Return what the pool should change now; total, and empty when nothing is to be done."""
-    groups = _group(view.workers)
+    groups = grouping.grouped(view.workers)
     ended = tuple(Retirement(name=each.name, reason="Terminated") for each in groups.ended)
     if view.deleting or view.spec.desired == "Terminated":
         return _terminate(view, groups, ended)
@@ -57,17 +45,17 @@ def decide_pool(view: PoolView, now: datetime) -> PoolDecision:
 
 
 def _run(
-    view: PoolView, groups: _Groups, ended: tuple[Retirement, ...], now: datetime
+    view: PoolView, groups: Groups, ended: tuple[Retirement, ...], now: datetime
 ) -> PoolDecision:
     failed = tuple(
         Retirement(name=each.name, reason="Failed")
         for each in groups.failed
-        if not each.leaving and (not each.reservations or _stuck(each, now))
+        if not each.leaving and (not each.reservations or grouping.stuck(each, now))
     )
     replaced = _replaced(view, groups)
     before = len(groups.ready) + len(groups.booting)
     start, started_why = _starts(view, groups, now)
-    groups = _with_started(groups, start)
+    groups = grouping.with_started(groups, start)
     count, why, message = _growth(view, groups, now)
     mine = {each.name for each in view.workers}
     create, counter = worker_names.fresh(
@@ -89,13 +77,14 @@ def _run(
     ]  # fmt: skip
     events += [
         ScalingEvent(
-            at=now, kind="scale_down", reason=each.reason, before=before, after=before - 1,
-            worker=each.name,
+            at=now, kind="scale_down", reason=each.reason, before=before - step,
+            after=before - step - 1, worker=each.name,
         )
-        for each in (*replaced, *surplus)
+        for step, each in enumerate((*replaced, *surplus))
     ]  # fmt: skip
     if surplus and not message:
-        message = f"removing {surplus[0].name}: {surplus[0].reason}"
+        more = f" and {len(surplus) - 1} more" if len(surplus) > 1 else ""
+        message = f"removing {surplus[0].name}{more}: {surplus[0].reason}"
     elif start and not message:
         message = f"starting {', '.join(start)}"
     return _decision(
@@ -108,11 +97,12 @@ def _run(
         retire=retire,
         created_workers=counter,
         events=tuple(events),
+        purpose=why if create else "",
         unmet=why if isinstance(why, PoolReason) else None,
     )
 
 
-def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -> PoolDecision:
+def _terminate(view: PoolView, groups: Groups, ended: tuple[Retirement, ...]) -> PoolDecision:
     rest = tuple(
         Retirement(name=each.name, reason="PoolTerminating")
         for group in (groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked)
@@ -123,40 +113,61 @@ def _terminate(view: PoolView, groups: _Groups, ended: tuple[Retirement, ...]) -
     return _decision(view, groups, phase, message, retire=(*ended, *rest))
 
 
-def _growth(view: PoolView, groups: _Groups, now: datetime) -> tuple[int, str, str]:
+def _growth(view: PoolView, groups: Groups, now: datetime) -> tuple[int, str, str]:
     """Return how many workers to add, a one-word reason, and a sentence for the pool's status."""
-    scaling = view.spec.scaling
+    scaling, look = view.spec.scaling, Look(view, groups, now)
     serving = sum(not each.ill for each in groups.ready) + len(groups.booting)
-    room = scaling.max_workers - _places(groups, now)
-    missing = max(scaling.min_workers - serving, _unkept(view, groups))
-    uncovered = 0
+    room = scaling.max_workers - grouping.places(groups, now)
+    below, unkept = scaling.min_workers - serving, _unkept(look)
+    missing, reason, need_told = max(below, unkept), "BelowMinimum", ""
     if missing <= 0:
-        if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
-            return 0, "", _policy_note(view)
-        uncovered = len(_uncovered(view, groups, now))
-        if not uncovered:
-            return 0, "", ""
-    need = (
-        _lacking(serving, scaling.min_workers, missing)
-        if missing > 0
-        else f"{uncovered} {'session waits' if uncovered == 1 else 'sessions wait'} for capacity"
-    )
+        missing, reason, need_told = policies.of(scaling).grow(look)
+        if missing <= 0:
+            return _unserved(look)
+    elif below <= 0:
+        reason = PROMISED
+    told = need_told or _lacking(serving, scaling.min_workers, missing)
     if view.shape is None:
-        told = f"{need}; template {view.spec.template} is missing or disabled"
+        told = f"{told}; template {view.spec.template} is missing or disabled"
         return 0, PoolReason.NO_TEMPLATE, told
-    if room <= 0:
+    if below <= 0 and not _in_hours(view, now):
         return (
             0,
-            PoolReason.AT_MAXIMUM,
-            f"{need}; at the maximum of {count(scaling.max_workers, 'worker')}",
+            PoolReason.OUTSIDE_HOURS,
+            f"{told}; outside of the hours in which the pool changes",
         )
+    if room <= 0:
+        told = f"{told}; at the maximum of {count(scaling.max_workers, 'worker')}"
+        return 0, "" if _only_surer(look, below, reason) else PoolReason.AT_MAXIMUM, told
     least = scaling.cooldown_up_seconds
     if view.last_scale_up is not None and now - view.last_scale_up < timedelta(seconds=least):
-        return 0, "", f"{need}; the last worker was added less than {least} s ago"
-    if missing > 0:
-        reason = "BelowMinimum" if serving < scaling.min_workers else "Promised"
-        return min(missing, room), reason, f"{need}; adding {min(missing, room)}"
-    return 1, "SessionsWaiting", f"{need}; adding a worker"
+        return 0, "", f"{told}; the last worker was added less than {least} s ago"
+    return min(missing, room), reason, f"{told}; adding {count(min(missing, room), 'worker')}"
+
+
+def _unserved(look: Look) -> tuple[int, str, str]:
+    """Return nothing to add, and what waits although the policy makes nothing for it."""
+    view = look.view
+    if policy_kinds.demand(view.spec.scaling) or not view.waiting:
+        return 0, "", ""
+    many = len(need.uncovered(view, look.groups, look.now))
+    if not many:
+        return 0, "", ""
+    policy = view.spec.scaling.policy if view.spec.scaling.enabled else "NONE"
+    told = f"{many} {'session waits' if many == 1 else 'sessions wait'} for capacity"
+    return 0, PoolReason.POLICY_RESTS, f"{told}; policy {policy} makes no worker for that"
+
+
+def _only_surer(look: Look, below: int, reason: str) -> bool:
+    """Tell whether the workers that are missing would only make what is promised surer."""
+    if below > 0 or reason not in {PROMISED, "Spare"}:
+        return False
+    return reason == "Spare" or not need.certain(look)
+
+
+def _in_hours(view: PoolView, now: datetime) -> bool:
+    hours = view.spec.scaling.hours
+    return not hours or windows.is_open(hours, view.zones, now)
 
 
 def _lacking(serving: int, least: int, missing: int) -> str:
@@ -165,36 +176,26 @@ def _lacking(serving: int, least: int, missing: int) -> str:
     return f"{count(missing, 'more worker')} needed for what is promised"
 
 
-def _unkept(view: PoolView, groups: _Groups, *, without: str = "") -> int:
-    """Return how many more workers the promises that are due soon need; `without` is on its way out."""
-    scaling = view.spec.scaling
-    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
-        return 0
-    closed = (each.cordoned or each.unreachable or each.ill for each in groups.ready)
-    ready = [each.name for each, shut in zip(groups.ready, closed, strict=True) if not shut]
-    coming = [each.name for each in groups.booting]
-    return growth.missing(view.promised, {*ready, *coming} - {without})
+def _unkept(look: Look) -> int:
+    """Return how many more workers the promises that are due soon need."""
+    return need.promised(look) if policy_kinds.demand(look.view.spec.scaling) else 0
 
 
-def _policy_note(view: PoolView) -> str:
-    scaling = view.spec.scaling
-    if not scaling.enabled or scaling.policy is ScalingPolicy.NONE:
-        return ""
-    return f"policy {scaling.policy} is not built yet; only the minimum is kept"
-
-
-def _starts(view: PoolView, groups: _Groups, now: datetime) -> tuple[tuple[str, ...], str]:
+def _starts(view: PoolView, groups: Groups, now: datetime) -> tuple[tuple[str, ...], str]:
     """Return the parked workers to start before any launch, and a one-word reason."""
     parked = [each for each in (*groups.leaving, *groups.parked) if each.parked]
     if not parked:
         return (), ""
-    scaling = view.spec.scaling
-    below = scaling.min_workers - len(groups.ready) - len(groups.booting)
-    missing = max(below, _unkept(view, groups))
-    need_based = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
-    wanting = _uncovered(view, groups, now) if need_based else []
-    coming = [_as_parked(each, view) for each in sorted(parked, key=_nearness)]
-    start = parking.to_start(coming, wanting, now=now, least=max(missing, 0))
+    scaling, look = view.spec.scaling, Look(view, groups, now)
+    below = scaling.min_workers - groups.serving
+    missing, wanting = max(below, 0), []
+    if _in_hours(view, now):
+        if policy_kinds.demand(scaling):
+            missing, wanting = max(missing, _unkept(look)), need.uncovered(view, groups, now)
+        else:
+            missing = max(missing, policies.of(scaling).grow(look)[0])
+    coming = [grouping.as_parked(each, view) for each in sorted(parked, key=_nearness)]
+    start = parking.to_start(coming, wanting, now=now, least=missing)
     return start, "ParkedForMinimum" if below > 0 else "ParkedForSessions"
 
 
@@ -204,121 +205,99 @@ def _nearness(worker: PoolWorker) -> tuple[int, str]:
     return order.get(worker.phase, 2), worker.name
 
 
-def _with_started(groups: _Groups, start: tuple[str, ...]) -> _Groups:
-    """Return the groups with started workers counted as coming up (facts/aws.md#scaling)."""
-    if not start:
-        return groups
-    moved = tuple(each for each in (*groups.leaving, *groups.parked) if each.name in start)
-    return replace(
-        groups,
-        booting=(*groups.booting, *moved),
-        leaving=tuple(each for each in groups.leaving if each.name not in start),
-        parked=tuple(each for each in groups.parked if each.name not in start),
-    )
+# --- what goes ---------------------------------------------------------------------------
 
 
-def _uncovered(view: PoolView, groups: _Groups, now: datetime) -> list[placement.PlacementRequest]:
-    """Return the waiting sessions that no present or starting worker will take.
-
-    Sessions that do not fit an empty worker are left out: adding one would not help them.
-    """
-    horizon = now + view.lead
-    due = [each for each in view.waiting if each.start <= horizon][:WAITING_LIMIT]
-    if not due or _plenty(due, view, groups):
-        return []
-    workers = [_as_ready(each, view) for each in (*groups.ready, *groups.booting)]
-    left = parking.uncovered(workers, due, now=now)
-    shape = view.shape
-    return [each for each in left if shape is None or placement.fits_empty(each, shape)]
-
-
-def _as_parked(worker: PoolWorker, view: PoolView) -> placement.Candidate:
-    """Return a parked worker as it will serve: of its earlier size, with the template's licence."""
-    ready = _as_ready(worker, view)
-    real, made = worker.capacity, view.shape
-    if real is not None and made is not None:
-        nodes = max(real.nodes, made.capacity.nodes)
-        real = msgspec.structs.replace(real, nodes=nodes)
-    return replace(ready, capacity=real or ready.capacity)
-
-
-def _plenty(due: Sequence[placement.PlacementRequest], view: PoolView, groups: _Groups) -> bool:
-    """Tell whether each request has an empty ready worker, so that no search is needed."""
-    spare = [
-        (each.capacity, each.has)
-        for each in groups.ready
-        if each.capacity is not None
-        and not each.reservations
-        and not (each.cordoned or each.unreachable)
-        and each.phase is WorkerPhase.READY
-    ]
-    if len(spare) < len(due) or view.shape is None:
-        return False
-    empty = (replace(view.shape, capacity=size, has=known) for size, known in spare)
-    return all(
-        placement.fits_empty(request, room) for request, room in zip(due, empty, strict=False)
-    )
-
-
-def _as_ready(worker: PoolWorker, view: PoolView) -> placement.Candidate:
-    """Return the worker as placement will see it once it has booted and is licensed."""
-    capacity = worker.capacity
-    settled = worker.phase in {WorkerPhase.READY, WorkerPhase.ACTIVE}
-    if view.shape is not None and (capacity is None or not settled):
-        capacity = view.shape.capacity
-    return placement.Candidate(
-        name=worker.name,
-        track=view.spec.track,
-        closed="Cordoned" if worker.cordoned or worker.unreachable else None,
-        licensed=True,
-        product=view.shape.product if view.shape else None,
-        capacity=capacity,
-        reservations=worker.reservations,
-        has=worker.has,
-    )
-
-
-def _surplus(view: PoolView, groups: _Groups, now: datetime) -> tuple[Retirement, ...]:
-    """Return the one ready worker to remove, if there is one.
-
-    Empty means: hosts nothing, no node runs there, and nothing is booked on it, now or later.
-    A lab that somebody started by hand keeps its worker (facts/aws-bugs.md#case-23).
-    """
+def _surplus(view: PoolView, groups: Groups, now: datetime) -> tuple[Retirement, ...]:
+    """Return the workers to remove that nothing needs, those first that nobody has used yet."""
     scaling = view.spec.scaling
-    automatic = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
-    waits = [each.name for each in groups.booting if each.unlaunched and not each.reservations]
-    spare = len(groups.ready) + len(groups.booting) > scaling.min_workers
-    needed = _wanted(view, now) or _unkept(view, groups, without=waits[-1] if waits else "")
-    if waits and spare and automatic and not needed:
-        return (Retirement(name=waits[-1], reason="Empty"),)  # it would boot for nobody
+    look, open_now = Look(view, groups, now), _in_hours(view, now)
+    automatic = open_now and not policy_kinds.resting(scaling)
+    unused = _unused(look) if automatic and policy_kinds.demand(scaling) else ()
+    if unused:
+        return tuple(Retirement(name=each, reason="NotNeeded") for each in unused)
     if len(groups.ready) <= scaling.min_workers:
         return ()
-    empty = [
-        (each.empty_since, each.name)
-        for each in groups.ready
-        if each.empty_since is not None and not each.reservations
-        and each.phase is not WorkerPhase.ACTIVE and not each.in_use
-    ]  # fmt: skip
-    if not empty:
+    empty = sorted((each for each in groups.ready if grouping.empty(each)), key=_longest)
+    if not empty or not _calm(view, groups):
         return ()
-    since, name = min(empty)
-    if not _budget(view, groups).left:
-        return ()
-    if len(groups.ready) + len(groups.booting) > scaling.max_workers:
-        return (Retirement(name=name, reason="AboveMaximum"),)
+    if groups.serving > scaling.max_workers:
+        return (Retirement(name=empty[0].name, reason="AboveMaximum"),)
     if not automatic:
         return ()
+    over = [each for each in empty if each.for_promises and _since(each, now) >= SLOT_OVER]
+    if over and policy_kinds.demand(scaling):
+        going = _going(look, over)
+        if going:
+            return tuple(Retirement(name=each, reason="SlotOver") for each in going)
     pause = timedelta(seconds=scaling.cooldown_down_seconds)
     if view.last_scale_down is not None and now - view.last_scale_down < pause:
         return ()
-    if now - since < timedelta(seconds=scaling.empty_seconds) or _wanted(view, now):
-        return ()
-    if _unkept(view, groups, without=name):
-        return ()
-    return (Retirement(name=name, reason="Empty"),)
+    least = timedelta(seconds=scaling.empty_seconds)
+    going = _going(look, [each for each in empty if _since(each, now) >= least])
+    return tuple(Retirement(name=each, reason="Empty") for each in going)
 
 
-def _replaced(view: PoolView, groups: _Groups) -> tuple[Retirement, ...]:
+def _going(look: Look, empty: list[PoolWorker]) -> tuple[str, ...]:
+    """Return which of the empty workers go now: half of them at most, should the look be wrong."""
+    scaling = look.view.spec.scaling
+    many = min(
+        policies.of(scaling).shrink(look, empty),
+        len(look.groups.ready) - scaling.min_workers,
+        -(-len(empty) // 2),
+    )
+    while many > 0 and not need.kept(look, {each.name for each in empty[:many]}):
+        many -= 1
+    return tuple(each.name for each in empty[: max(many, 0)])
+
+
+def _unused(look: Look) -> tuple[str, ...]:
+    """Return the workers made for promised slots, or never launched, that nothing needs after all.
+
+    They go at once: nothing was ever hosted there, and a booting one would come up for nobody.
+    """
+    view, groups = look.view, look.groups
+    spare = groups.serving - view.spec.scaling.min_workers
+    waits = [each for each in groups.booting if each.unlaunched and not each.reservations]
+    made = [
+        each
+        for each in (*groups.booting, *groups.ready)
+        if each.unused and not each.reservations and not each.in_use and not each.unlaunched
+    ]
+    found = (*waits[::-1], *made[::-1])[: max(spare, 0)]
+    if not found or need.wanted(view, look.now):
+        return ()
+    going = list[str]()
+    for each in found[: need.free(look) - need.spares(look)]:
+        if not need.kept(look, {*going, each.name}):
+            break
+        going.append(each.name)
+    return tuple(going)
+
+
+def _since(worker: PoolWorker, now: datetime) -> timedelta:
+    return timedelta(0) if worker.empty_since is None else now - worker.empty_since
+
+
+def _longest(worker: PoolWorker) -> tuple[datetime, str]:
+    if worker.empty_since is None:
+        raise AssertionError(f"{worker.name} is not empty")
+    return worker.empty_since, worker.name
+
+
+def _calm(view: PoolView, groups: Groups) -> bool:
+    """Tell whether the pool is known well enough to shrink.
+
+    While workers are silent or failed, nobody knows what is left, so the disruption budget counts
+    them. Empty workers that go are none of its business: nobody is disrupted.
+    """
+    sick = sum(each.unreachable for each in groups.ready)
+    lost = sick + len(groups.failed)
+    serving = len(groups.ready) - sick
+    return disruption.room(view.spec.disruption, serving=serving, away=lost).left > 0
+
+
+def _replaced(view: PoolView, groups: Groups) -> tuple[Retirement, ...]:
     """Return the workers on an impaired host that may go now (facts/aws.md#status-checks).
 
     What runs there stays until its end, unless the provider retires the machine. Of several, as
@@ -329,74 +308,12 @@ def _replaced(view: PoolView, groups: _Groups) -> tuple[Retirement, ...]:
         for each in groups.ready
         if each.ill and (each.retired or not (each.reservations or each.in_use))
     ]
-    away = _away(groups)
+    away = grouping.away(groups)
     left = disruption.allowance(view.spec.disruption, len(groups.ready) + away) - away
     return tuple(Retirement(name=each.name, reason="Impaired") for each in ill[: max(left, 0)])
 
 
-def _budget(view: PoolView, groups: _Groups) -> disruption.Room:
-    """Return how many serving workers may be taken out while others already are."""
-    sick = sum(each.unreachable for each in groups.ready)
-    away = sick + _away(groups)
-    return disruption.room(view.spec.disruption, serving=len(groups.ready) - sick, away=away)
-
-
-def _away(groups: _Groups) -> int:
-    ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
-    return len(groups.failed) + len(groups.leaving) - ending
-
-
-def _wanted(view: PoolView, now: datetime) -> bool:
-    """Tell whether a waiting session could still need an empty worker within the lead time."""
-    horizon = now + view.lead
-    return any(
-        each.start <= horizon and (view.shape is None or placement.fits_empty(each, view.shape))
-        for each in view.waiting[:WAITING_LIMIT]
-    )
-
-
-def _places(groups: _Groups, now: datetime) -> int:
-    """Return how many workers count towards the maximum.
-
-    Every worker that may still have an instance counts, except one that failed long ago: it
-    must not block its own replacement for ever.
-    """
-    gone = sum(_stuck(each, now) for each in groups.failed)
-    counted = (groups.ready, groups.booting, groups.leaving, groups.failed, groups.parked)
-    return sum(len(each) for each in counted) - gone
-
-
-def _stuck(worker: PoolWorker, now: datetime) -> bool:
-    return worker.phase_since is not None and now - worker.phase_since >= STUCK
-
-
-def _group(workers: Sequence[PoolWorker]) -> _Groups:
-    made: dict[str, list[PoolWorker]] = {
-        word: [] for word in ("ready", "booting", "leaving", "failed", "ended", "parked")
-    }
-    for each in sorted(workers, key=_by_name):
-        made[_kind(each)].append(each)
-    return _Groups(**{word: tuple(each) for word, each in made.items()})
-
-
-def _kind(worker: PoolWorker) -> str:
-    if worker.phase is WorkerPhase.TERMINATED:
-        return "ended"
-    if worker.phase is WorkerPhase.FAILED:
-        return "failed"
-    if worker.leaving or worker.phase is WorkerPhase.TERMINATING_EC2:
-        return "parked" if worker.phase is WorkerPhase.STOPPED else "leaving"
-    if worker.phase in _READY:
-        return "ready"
-    # Stopping or STOPPED although it shall be Ready: it is about to come back.
-    return "booting"
-
-
-def _by_name(worker: PoolWorker) -> str:
-    return worker.name
-
-
-def _phase(view: PoolView, groups: _Groups, *, growing: bool, shrinking: bool) -> PoolPhase:
+def _phase(view: PoolView, groups: Groups, *, growing: bool, shrinking: bool) -> PoolPhase:
     early = view.phase in {PoolPhase.PENDING, PoolPhase.INITIALIZING}
     if growing or groups.booting:
         return PoolPhase.INITIALIZING if early and not groups.ready else PoolPhase.SCALING_UP
@@ -410,7 +327,7 @@ def _phase(view: PoolView, groups: _Groups, *, growing: bool, shrinking: bool) -
 
 def _decision(
     view: PoolView,
-    groups: _Groups,
+    groups: Groups,
     phase: PoolPhase,
     message: str,
     *,
@@ -421,6 +338,7 @@ def _decision(
     created_workers: int | None = None,
     events: tuple[ScalingEvent, ...] = (),
     unmet: PoolReason | None = None,
+    purpose: str = "",
 ) -> PoolDecision:
     return PoolDecision(
         phase=phase,
@@ -432,6 +350,7 @@ def _decision(
         created_workers=view.created_workers if created_workers is None else created_workers,
         events=events,
         unmet=unmet,
+        purpose=purpose,
         ready=len(groups.ready),
         booting=len(groups.booting),
         draining=len(groups.leaving),

@@ -81,6 +81,10 @@ _FAR = 1e15
 """Numbers beyond that are compared as words."""
 
 
+ENDED = "Ended"
+"""Why a boot was cut off that did not fail: somebody ended it."""
+
+
 class Run(Record, frozen=True, kw_only=True):
     """One past run; `uid` and `kind` name it once and for all.
 

@@ -27,6 +27,7 @@ class LabOrder(Record, frozen=True, kw_only=True):
     at: When it was ordered.
     until: When it is given up if it is not done by then.
     by: Who ordered it.
+    number: Which order of its session's lab it is, from 1.
     """
 
     id: str
@@ -36,6 +37,7 @@ class LabOrder(Record, frozen=True, kw_only=True):
     at: datetime
     until: datetime
     by: str = ""
+    number: int = 1
 
 
 class LabOrderProgress(Record, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 from labfleet.resources.conditions import Condition
 from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource, Text
+from labfleet.resources.pool_windows import WINDOWS, Thresholds, Window, WorkersWindow
 from labfleet.resources.strategy import Strategy
 
 FINALIZER_WORKERS = "labfleet/pool-workers"
@@ -38,7 +39,7 @@ class PoolPhase(StrEnum):
 
 
 class ScalingPolicy(StrEnum):
-    """How a pool chooses its size. Only the first two are built."""
+    """How a pool chooses its size (docs/how-to/choose-a-policy.md)."""
 
     NONE = "NONE"
     NEED_BASED = "NEED_BASED"
@@ -60,6 +61,15 @@ class Scaling(Record, frozen=True, kw_only=True):
     empty_seconds: How long a worker above the minimum must have been empty before it goes.
     lead_seconds: How long before a promised lab's head start its worker is made; null measures it
     from the pool's boots, and so does 2100, the default of earlier versions.
+    sure_percent: With what probability all workers that a promised slot needs shall be up in time, by
+    the boots that were measured; NEED_BASED makes as many more as that takes, and gives them back.
+    spare_workers: Empty workers that NEED_BASED keeps ready beyond what is needed; each is paid for.
+    spare_times: Times at which it keeps another number of them.
+    hours: Times at which the policy may add and remove workers; none means always. The minimum, the
+    maximum and what failed are seen to at all times.
+    timetable: Least number of workers by time, for SCHEDULED and HYBRID; of several that are open the
+    largest counts, and the minimum where none is.
+    thresholds: Loads at which CAPACITY_BASED, LAB_COUNT_BASED and HYBRID act.
     """
 
     policy: ScalingPolicy = ScalingPolicy.NEED_BASED
@@ -70,6 +80,12 @@ class Scaling(Record, frozen=True, kw_only=True):
     cooldown_down_seconds: Annotated[int, msgspec.Meta(ge=0)] = 300
     empty_seconds: Annotated[int, msgspec.Meta(ge=0)] = 600
     lead_seconds: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    sure_percent: Annotated[float, msgspec.Meta(ge=50, le=99.99)] = 99.5
+    spare_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    spare_times: Annotated[tuple[WorkersWindow, ...], msgspec.Meta(max_length=WINDOWS)] = ()
+    hours: Annotated[tuple[Window, ...], msgspec.Meta(max_length=WINDOWS)] = ()
+    timetable: Annotated[tuple[WorkersWindow, ...], msgspec.Meta(max_length=WINDOWS)] = ()
+    thresholds: Thresholds = Thresholds()
 
     def __post_init__(self) -> None:
         if self.lead_seconds == EARLIER_LEAD:
@@ -92,7 +108,7 @@ class Disruption(Record, frozen=True, kw_only=True):
     max_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
 
 
-class Budget(Record, frozen=True, kw_only=True):
+class PoolBudget(Record, frozen=True, kw_only=True):
     """The most that a pool may cost by what it starts by itself, in US dollars.
 
     At 80 % of a bound people are told; at all of it no worker is made or started any more, whoever
@@ -138,7 +154,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     disruption: Disruption = Disruption()
     strategy: Strategy | None = None
     demand: DemandRule = "declared"
-    budget: Budget | None = None
+    budget: PoolBudget | None = None
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):

@@ -30,9 +30,14 @@ class PoolReason(Reason):
     )
     NEVER_UP = "NeverUp", "Several workers in a row never came up."
     NO_TEMPLATE = "NoTemplate", "Workers are needed; its template is missing or disabled."
+    OUTSIDE_HOURS = (
+        "OutsideHours",
+        "More workers are needed, outside of the hours in which it changes.",
+    )
     PAUSED_BY_PEOPLE = "PausedByPeople", "Somebody paused the pool."
     PENDING = "Pending", "Its controller has not looked at it yet."
     PLACES_GONE = "PlacesGone", "It may have fewer workers than it has promised."
+    POLICY_RESTS = "PolicyRests", "Sessions wait, and its policy makes no worker for that."
     PRICE_UNKNOWN = (
         "PriceUnknown",
         "It has a budget, and what its workers cost is not known: nothing further is started.",
@@ -72,6 +77,8 @@ class PoolCondition(ConditionType):
         R.AT_MAXIMUM,
         R.BUDGET_REACHED,
         R.NO_TEMPLATE,
+        R.OUTSIDE_HOURS,
+        R.POLICY_RESTS,
     )
     DEMAND_MET = (
         "DemandMet",
@@ -80,6 +87,8 @@ class PoolCondition(ConditionType):
         R.BUDGET_REACHED,
         R.COVERED,
         R.NO_TEMPLATE,
+        R.OUTSIDE_HOURS,
+        R.POLICY_RESTS,
     )
     LOSING_MACHINES = (
         "LosingMachines",

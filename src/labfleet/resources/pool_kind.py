@@ -198,6 +198,7 @@ KIND = Kind(
         "PAUSED=spec.paused*",
         "LEAD(s)=status.lead.seconds*",
         "TEMPLATE=spec.template*",
+        "POLICY=spec.scaling.policy*",
         "STRATEGY=spec.strategy?the fleet's*",
         "USD/HOUR=spec.budget.usdPerHour*",
         "USD/MONTH=spec.budget.usdPerMonth*",

@@ -79,7 +79,7 @@ class MachinePrice(Record, frozen=True, kw_only=True):
     reserved_share: Share = 0.0
 
 
-class Step(Record, frozen=True, kw_only=True):
+class PriceStep(Record, frozen=True, kw_only=True):
     """What one more unit of something costs from a bound on.
 
     above: From how many units on.
@@ -99,8 +99,8 @@ class DiskPrice(Record, frozen=True, kw_only=True):
     """
 
     gib_month: Usd
-    iops: tuple[Step, ...] = ()
-    mibps: tuple[Step, ...] = ()
+    iops: tuple[PriceStep, ...] = ()
+    mibps: tuple[PriceStep, ...] = ()
 
 
 class RegionPrices(Record, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ def _exact(value: float | None) -> Decimal | None:
     return None if value is None else Decimal(repr(value))
 
 
-def _stepped(steps: tuple[Step, ...], units: int) -> Decimal:
+def _stepped(steps: tuple[PriceStep, ...], units: int) -> Decimal:
     """Return what so many units cost: each step's price up to where the next begins."""
     total = Decimal(0)
     for number, step in enumerate(steps):
@@ -184,16 +184,16 @@ SHIPPED = PriceList(
             disks={
                 "gp3": DiskPrice(
                     gib_month=0.08,
-                    iops=(Step(above=3000, usd_month=0.005),),
-                    mibps=(Step(above=125, usd_month=0.04),),
+                    iops=(PriceStep(above=3000, usd_month=0.005),),
+                    mibps=(PriceStep(above=125, usd_month=0.04),),
                 ),
-                "io1": DiskPrice(gib_month=0.125, iops=(Step(usd_month=0.065),)),
+                "io1": DiskPrice(gib_month=0.125, iops=(PriceStep(usd_month=0.065),)),
                 "io2": DiskPrice(
                     gib_month=0.125,
                     iops=(
-                        Step(usd_month=0.065),
-                        Step(above=32_000, usd_month=0.046),
-                        Step(above=64_000, usd_month=0.032),
+                        PriceStep(usd_month=0.065),
+                        PriceStep(above=32_000, usd_month=0.046),
+                        PriceStep(above=64_000, usd_month=0.032),
                     ),
                 ),
             },

@@ -17,6 +17,7 @@ from labfleet.resources.conditions import Condition
 from labfleet.resources.held_ports import HeldPorts, PortUse
 from labfleet.resources.hosted_labs import HostedLab, IgnoredLab
 from labfleet.resources.idle import ActivityEvent, IdleSignal
+from labfleet.resources.lab_orders import LabOrder, LabOrderProgress
 from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Effect, Record, Resource, SecretRef
 from labfleet.resources.paid_time import PaidTime
@@ -142,6 +143,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     licence: What was asked last of its licence, beside what the machine says.
     console_asked: When its console text was last asked for.
     ignored_labs: Labs that are no session's and are left alone, as somebody said.
+    lab_order: What somebody ordered last of a lab there that is no session's.
     """
 
     track: str = "default"
@@ -158,6 +160,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     licence: LicenceOrder | None = None
     console_asked: datetime | None = None
     ignored_labs: tuple[IgnoredLab, ...] = ()
+    lab_order: LabOrder | None = None
 
     @property
     def licensing(self) -> LicenceSettings | None:
@@ -397,6 +400,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     stray_labs: Labs with our marker that are no session's.
     hosted_labs: Labs on the server that have nodes, a hundred of them listed; null before they were
     seen. Titles and owners are for operators and admins.
+    lab_order: How far the last order of a lab of no session is.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
     held_ports: The same as stretches of numbers, with the lab that names them and since when.
@@ -432,6 +436,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     ports: PortUse | None = None
     stray_labs: StrayLabs = StrayLabs()
     hosted_labs: tuple[HostedLab, ...] | None = None
+    lab_order: LabOrderProgress | None = None
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None

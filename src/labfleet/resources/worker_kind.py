@@ -248,10 +248,10 @@ _PAGE = Page(
         PageColumn(
             "Memory GiB", "load", "memoryMib", "unknown: not seen yet", wide=3, measured="memory"
         ),
-        PageColumn("Nodes", "load", "nodes", "unknown: not seen yet", wide=3),
+        PageColumn("Nodes", "load", "nodes", "unknown: not seen yet", wide=2),
         PageColumn("Licence", "flag", "status.licence.licensed", "unknown: not asked", wide=2),
         PageColumn("Since", "time", "status.phaseSince", "just now"),
-        PageColumn("What it does", "text", "status.message", "", wide=3),
+        PageColumn("What it does", "text", "status.message", "", wide=2),
     ),
     groups=("waiting", "starting", "running", "ending", "stopped", "failed"),
     none="No workers",
@@ -301,8 +301,8 @@ KIND = Kind(
     filters=filters("phase=status.phase", "pool=spec.pool"),
     tags="status.machine.tagsSeen",
     frozen=("track", "pool", "template", "machine", "origin"),
-    kept=("licence", "consoleAsked", "ignoredLabs"),
-    asked=("licence", "consoleAsked", "ignoredLabs"),
+    kept=("licence", "consoleAsked", "ignoredLabs", "labOrder"),
+    asked=("licence", "consoleAsked", "ignoredLabs", "labOrder"),
     amounts=(("machine.capacity", True),),
     conditions=WorkerCondition,
     reasons=WorkerReason,

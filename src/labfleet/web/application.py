@@ -12,6 +12,7 @@ import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ from labfleet.service.core.tokens import Tokens
 from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
-from labfleet.web.acts import seals, table
+from labfleet.web.acts import many, seals, table
 from labfleet.web.statuses import status_of
-from labfleet.web.values import exact
+from labfleet.web.values import exact, instant
 from labfleet.web.view import Asked
 
 Scope = MutableMapping[str, Any]
@@ -42,6 +43,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 FORM_LIMIT = 8192
 _NO_PAGE = "There is no page at this address."
 _NOT_OURS = "This form was not sent from a page of this server."
+ENDS_SOON = timedelta(hours=24)
+"""From so long before the end of a token on, its owner is told on every page."""
 TAKER = "labfleet.taker"
 """Where the scope has the function that counts a caller's writes (`api.front`)."""
 _HERE = Path(__file__).parent
@@ -86,7 +89,7 @@ class Pages:
         self._files = _files()
         self._jinja = _templates()
         self._read: api_docs.ApiDocs | None = None
-        self._acts = acts.Acts(services)
+        self._acts = acts.Acts(services, tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -113,7 +116,7 @@ class Pages:
         path, method = scope["path"], scope["method"]
         if path in {"/login", "/logout"} and method == "POST":
             return await self._door(scope, receive)
-        if method == "POST" and path.startswith(acts.ROOTS):
+        if method == "POST" and acts.is_ours(path):
             return await self._acted(scope, receive)
         if method not in {"GET", "HEAD"}:
             return self._error(
@@ -131,11 +134,11 @@ class Pages:
             return _to_the_form(scope, path)
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
-        if path.startswith(acts.ROOTS):
+        if acts.is_ours(path):
             found = await self._acts.shown(caller, path, _query(scope))
             return self._shown(scope, caller, found)
         asked = view_table.at(path)
-        if asked is not None:
+        if asked is not None and asked[0].means(_query(scope)):
             view, name = asked
             data = await view.make(self._services, caller, Asked(_query(scope), name))
             return self._page(scope, view.template, 200, caller=caller, page=data, here=view.path)
@@ -186,7 +189,7 @@ class Pages:
         found = await lists.page(self._services, caller, row, Asked(_query(scope)))
         return self._page(
             scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}",
-            acts=table.of_kind(caller, row.name),
+            acts=table.of_kind(caller, row.name), several=many.verbs(caller, row.name),
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
@@ -289,13 +292,18 @@ class Pages:
     ) -> Answer:  # fmt: skip
         principal = None if caller is None else caller.principal
         heard = None if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
+        ends = None if principal is None else self._tokens.ends(principal)
+        moment = self._services.clock.now()
         made = self._jinja.get_template(name).render(
             principal=principal,
+            ends=None if ends is None else instant(ends, moment),
+            ends_soon=ends is not None and ends - moment < ENDS_SOON,
+            address=_address(scope),
             readable=() if principal is None else sorted(overview.readable(principal)),
             may=lambda action, kind: principal is not None and access.may(principal, action, kind),
             theme=doors.theme(scope),
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
-            now=clock.format_instant(self._services.clock.now()),
+            now=clock.format_instant(moment),
             rate=self._services.clock.rate,
             at=scope.get("labfleet.at") or "",
             utc=exact,
@@ -324,22 +332,26 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     plural = path.strip("/").partition("/")[0]
     exists = (
         path == "/logout"
-        or path.startswith(acts.ROOTS)
+        or acts.is_ours(path)
         or view_table.at(path) is not None
         or any(each.plural == plural for each in KINDS.values())
     )
     if not exists and "text/html" not in doors.header(scope, b"accept"):
         raise errors.Gone(_NO_PAGE)
     stale = doors.token(scope) is not None
-    query = scope.get("query_string", b"").decode("latin-1")
-    wanted = doors.safe_next(quote(path) + (f"?{query}" if query else ""))
-    where = "/login?next=" + quote(wanted, safe="") + ("&ended=1" if stale else "")
+    where = "/login?next=" + quote(_address(scope), safe="") + ("&ended=1" if stale else "")
     return _redirect(where, doors.drop_cookie(scope) if stale else None)
 
 
 def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:
     more = () if cookie is None else (cookie,)
     return Answer(303, headers=((b"location", where.encode("latin-1", "replace")), *more))
+
+
+def _address(scope: Mapping[str, Any]) -> str:
+    """Return the address of the page that is asked for, to come back to."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    return doors.safe_next(quote(scope["path"]) + (f"?{query}" if query else ""))
 
 
 def _query(scope: Scope) -> dict[str, list[str]]:

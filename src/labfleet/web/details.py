@@ -248,6 +248,9 @@ def _facts(
                 facts.append((title, _group(services, caller, obj, str(value))))
                 continue
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
+            if each.path == "spec.definition" and value and "definitions" in readable:
+                href = values.address("definitions", value, obj.metadata.namespace)
+                text = Cell("link", str(value), href=href)
             facts.append(
                 (title, values.instant(value, now) if isinstance(value, datetime) else text)
             )

@@ -7,7 +7,7 @@ page have its columns here too, the others those of `labfleet get`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -142,17 +142,6 @@ async def page(services: ServiceContext, caller: Caller, row: Kind, asked: Asked
         follows=" ".join((row.name, *_BESIDE.get(row.name, ()))),
         command=_command(row, wish),
         empty=row.page,
-    )
-
-
-def table_of(services: ServiceContext, row: Kind, objects: Iterable[Resource]) -> Table:
-    """Return the first of some objects of a kind by name, with the columns of its list."""
-    now, section = services.clock.now(), section_of(row)
-    found = sorted(objects, key=lambda each: each.key)
-    return Table(
-        section=section,
-        rows=tuple(_row(section, obj, now) for obj in found[: words.ROWS]),
-        total=len(found),
     )
 
 

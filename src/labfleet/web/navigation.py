@@ -8,6 +8,7 @@ from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.roles import Role
 from labfleet.web import view_table, words
+from labfleet.web.acts import token_page
 from labfleet.web.views import my_labs
 
 GROUPS = ("Now", "Labs", "Servers", "Learning", "Upkeep")
@@ -77,7 +78,7 @@ def shown(principal: Principal) -> tuple[tuple[str, tuple[Link, ...]], ...]:
         _add(found, principal, section.kind, Link(section.title, f"/{section.plural}"))
     for kind in words.listed():
         _add(found, principal, kind.name, Link(kind.plural.capitalize(), f"/{kind.plural}"))
-    found[GROUPS[-1]].append(Link("API", "/docs"))
+    found[GROUPS[-1]] += [Link("Tokens", token_page.ROOT), Link("API", "/docs")]
     return tuple((group, tuple(links)) for group, links in found.items() if links)
 
 

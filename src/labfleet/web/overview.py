@@ -1,4 +1,4 @@
-"""The data of the live page: its tables, its counts and the newest events, as a caller sees them.
+"""The data of the page of live tables: its tables, its counts and the newest events, as a caller sees them.
 
 Read from the cache; the page's script then follows the event stream.
 """
@@ -26,9 +26,9 @@ from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.view import Asked
-from labfleet.web.views import summary
-from labfleet.web.views.summary import Summary
 from labfleet.web.words import Section
+
+ROOT = "/live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Overview:
     tables: tuple[Table, ...]
     events: tuple[RecentEvent, ...]
     at: stores.Cursor
-    summary: Summary | None = None
-    """What asks for somebody, waits and costs, for callers who may read workers."""
+    summary: None = None
+    """What the first page has instead of tables, for who may read workers."""
 
 
 async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overview:
@@ -98,8 +98,7 @@ async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overv
         for section in words.sections()
         if access.may(caller.principal, "read", section.kind)
     )  # fmt: skip
-    head = await summary.read(services, caller)
-    return Overview(tables, await events(services, caller, now), at, head)
+    return Overview(tables, await events(services, caller, now), at)
 
 
 def readable(principal: Principal) -> frozenset[str]:

@@ -8,8 +8,12 @@ from urllib.parse import urlencode
 
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
+from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web.panels import (
+    clusters,
+    definition,
+    labs,
     machine,
     measured_server,
     monitoring,
@@ -20,15 +24,23 @@ from labfleet.web.panels import (
     session_use,
     simulation,
     topology,
+    webhook,
     worker_sessions,
 )
 from labfleet.web.view import Asked, Panel, Tab
 
 _SHEET = "panels/sheet.html"
+
+
+def _reads_runs(caller: Caller, _obj: Resource) -> bool:
+    return access.may(caller.principal, "read", "Simulation")
+
+
 PANELS: tuple[Panel, ...] = (
     Panel("Worker", "cml", "CML", _SHEET, measured_server.make),
     Panel("Worker", "monitoring", "Monitoring", "panels/monitoring.html", monitoring.make),
     Panel("Worker", "machine", "Machine", _SHEET, machine.make),
+    Panel("Worker", "labs", "Labs", _SHEET, labs.make),
     Panel("Worker", "sessions", "Sessions", _SHEET, worker_sessions.make),
     Panel("Worker", "ports", "Ports", _SHEET, ports.make),
     Panel("Pool", "workers", "Workers", _SHEET, pools.workers),
@@ -41,6 +53,28 @@ PANELS: tuple[Panel, ...] = (
     Panel("Session", "decision", "Decision", "panels/decision.html", session_tabs.decision),
     Panel("Definition", "topology", "Topology", "panels/topology.html", topology.panel),
     Panel(
+        "Definition",
+        "observation",
+        "Observation",
+        "panels/definition_observation.html",
+        definition.observation,
+        definition.recommends,
+    ),
+    Panel(
+        "Definition",
+        "sessions",
+        "Sessions",
+        "panels/definition_sessions.html",
+        definition.sessions,
+    ),
+    Panel(
+        "Definition",
+        "versions",
+        "Versions",
+        "panels/definition_versions.html",
+        definition.versions,
+    ),
+    Panel(
         "Simulation",
         "compared",
         "Predicted against observed",
@@ -50,6 +84,9 @@ PANELS: tuple[Panel, ...] = (
     Panel(
         "Simulation", "evidence", "Evidence", "panels/simulation_evidence.html", simulation.evidence
     ),
+    Panel("Cluster", "runs", "Runs", "panels/runs_of.html", clusters.of_cluster, _reads_runs),
+    Panel("Queue", "use", "Use", "panels/queue_use.html", clusters.of_queue, _reads_runs),
+    Panel("Webhook", "deliveries", "Deliveries", _SHEET, webhook.deliveries),
 )
 OF_ALL = (
     Panel("", "events", "Events", "panels/events.html", objects.happened),

@@ -8,9 +8,11 @@ from functools import partial
 from urllib.parse import urlencode
 
 from labfleet.kernel import errors
+from labfleet.resources import kinds
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.history import LEARNED, KeptRun, Run, RunKind, nodes_of, used
 from labfleet.resources.meta import Key
+from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, past_runs
 from labfleet.web import values, words
@@ -87,7 +89,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> PastRu
         links.insert(0, Link("All", address() if given else ""))
     kept = {name: value for name, value in given.items() if name != "cursor"}
     return PastRuns(
-        rows=tuple(_row(services, each) for each in found),
+        rows=tuple(_row(services, caller, each) for each in found),
         kinds=tuple(links),
         older="" if following is None else address(**kept, cursor=following),
         family=family or "",
@@ -121,7 +123,7 @@ def address(**wanted: str | None) -> str:
     return f"{ROOT}?{said}" if said else ROOT
 
 
-def _row(services: ServiceContext, kept: KeptRun) -> Row:
+def _row(services: ServiceContext, caller: Caller, kept: KeptRun) -> Row:
     run = kept.run
     cpu, memory, nodes = used(run, "cpu_milli"), used(run, "memory_mib"), nodes_of(run)
     cells = (
@@ -131,12 +133,22 @@ def _row(services: ServiceContext, kept: KeptRun) -> Row:
         _UNKNOWN if cpu is None else Cell("text", f"{cpu / 1000:.2f}"),
         _UNKNOWN if memory is None else Cell("text", f"{values.number(memory / 1024)} GiB"),
         values.instant(run.ended_at, services.clock.now()),
-        Cell("text", Key("", run.namespace, run.name).label),
+        _object(services, caller, run),
         Cell("text", run.kind.value),
         Cell("text", run.source.value),
         Cell("text", _end(run)),
     )
     return Row(key=str(kept.place), cells=cells)
+
+
+def _object(services: ServiceContext, caller: Caller, run: Run) -> Cell:
+    """Return the name of what ran; a link while it is still there and the caller sees it."""
+    kind, label = past_runs.OBJECTS[run.kind], Key("", run.namespace, run.name).label
+    found = services.cache.at(Key(kind, run.namespace, run.name))
+    if found is None or found.metadata.uid != run.uid or not access.sees(caller.principal, found):
+        return Cell("text", label)
+    href = values.address(kinds.KINDS[kind].plural, run.name, run.namespace)
+    return Cell("link", label, href=href)
 
 
 def _span(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What people may do with a session or a group of theirs, as links to act on or commands to run.
+"""What people may do with a session of theirs, as links to act on or commands to run.
 
 Only what the object's state and its rules leave open is offered; the verb judges again.
 """
@@ -11,7 +11,6 @@ from datetime import datetime
 from urllib.parse import quote
 
 from labfleet.resources.definition import Definition
-from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.session import RETRIABLE, TERMINAL, Session, SessionPhase
@@ -41,6 +40,8 @@ def of(
     who: Principal, session: Session, definition: Definition | None, now: datetime
 ) -> Iterator[Deed]:
     """Yield what somebody may do with a session as it stands, what is most often wanted first."""
+    if not access.may(who, "cancel", session.kind):
+        return
     status, seat = session.status, session.status.seat
     booked = seat is None or who.role is not Role.USER or who.name == seat.booked_by
     over = status.phase in _ENDING or session.spec.cancel is not None or session.deleting
@@ -48,7 +49,8 @@ def of(
         yield from _afterwards(who, session, definition, now)
         return
     if status.phase in _UP and status.checked_in_at is None:
-        yield _deed(session, "check-in", "I am here")
+        here = "I am here" if session.spec.owner == who.name else "Check in"
+        yield _deed(session, "check-in", here)
     if not booked:
         return
     if status.end is not None or session.spec.slot.end is not None:
@@ -82,17 +84,8 @@ def taking(session: Session) -> Deed:
     return _deed(session, "take", "Take it")
 
 
-def of_group(who: Principal, group: Group) -> Iterator[Deed]:
-    """Yield what somebody may do with all seats of a group."""
-    if access.may(who, "extend", group.kind):
-        yield _deed(group, "extend", "More time for all", " --by 15m")
-    if access.may(who, "shorten", group.kind):
-        yield _deed(group, "shorten", "An earlier end for all", " --by 15m")
-
-
 def _deed(obj: Resource, verb: str, title: str, more: str = "") -> Deed:
-    name = obj.name if isinstance(obj, Session) else f"{obj.kind.lower()}/{obj.name}"
-    command = f"labfleet {verb} {Key('', obj.namespace, name).argument}{more}"
+    command = f"labfleet {verb} {Key('', obj.namespace, obj.name).argument}{more}"
     return Deed(verb, title, command, _page(obj, verb))
 
 

@@ -50,6 +50,13 @@ class View:
     reads: str = ""
     roles: frozenset[str] = frozenset()
     """The roles that are led here; all when it is empty."""
+    asks: frozenset[str] | None = None
+    """The names that its query may have, where a kind's list has the same address: with any other
+    name it is the list that is asked for. None: the address is this page's alone."""
+
+    def means(self, query: Mapping[str, Sequence[str]]) -> bool:
+        """Tell whether a request with this query means the page, and not a list."""
+        return self.asks is None or self.asks.issuperset(query)
 
     def named_to(self, principal: Principal) -> bool:
         """Tell whether the navigation leads this caller here."""

@@ -6,12 +6,14 @@ from labfleet.service.core.roles import Role
 from labfleet.web import calendar, overview, past_runs
 from labfleet.web.view import View
 from labfleet.web.views import (
+    actions,
     alerts,
     audit,
     class_room,
     discovery,
     fleet,
     garbage,
+    home,
     learning,
     my_labs,
     queue,
@@ -25,10 +27,12 @@ _OPERATORS = frozenset({Role.ADMIN, Role.OPERATOR})
 _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
-    View("/", "Overview", "overview.html", overview.page, "Now"),
+    View("/", "Overview", "home.html", home.page, "Now"),
+    View(overview.ROOT, "Live tables", "overview.html", overview.page, "Now"),
     View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),
+    View(actions.ROOT, "Actions", "views/actions.html", actions.page, "Now"),
     View(fleet.ROOT, "Fleet", "views/fleet.html", fleet.page, "Servers", "Worker"),
     View(class_room.ROOT, "Classes", "views/class_list.html", class_room.listed, "Labs", "Group"),
     View(f"{class_room.ROOT}/", "Class", "views/class_room.html", class_room.page),
@@ -40,6 +44,7 @@ VIEWS = (
         simulations.page,
         "Learning",
         "Simulation",
+        asks=simulations.ASKS,
     ),
     View(learning.ROOT, "Learning", "views/learning.html", learning.page, "Learning", "Simulation"),
     View(past_runs.ROOT, "History", "history.html", past_runs.page, "Learning"),

@@ -72,7 +72,7 @@ def routes(services: ServiceContext) -> Routes:
     made = Routes("costs")
 
     @made.get("/api/v1/cost", "What the fleet costs: now, today, this month, and to its end",
-              needs=("read", "Session"), refuses=(errors.Denied,))  # fmt: skip
+              needs=("create", "Session"))  # fmt: skip
     async def get_cost(
         who: Caller, month: Month = "", *, by: Sorted = None, pool: OfPool = None
     ) -> CostReport:
@@ -100,9 +100,9 @@ def routes(services: ServiceContext) -> Routes:
         name: Name,
         *,
         namespace: Namespace = "default",
-        at: At,
-        sessions: Sessions,
-        definition: OfDefinition,
+        at: At = "",
+        sessions: Sessions = 1,
+        definition: OfDefinition = "",
         minutes: Minutes = None,
     ) -> PoolPlan:
         """Return whether so many sessions fit beside what is promised, what they need, and cost.

@@ -10,11 +10,13 @@ from labfleet.api.core.route import Name, Routes, Uid
 from labfleet.api.kinds.kind_routes import Namespace
 from labfleet.kernel import errors
 from labfleet.resources.session import Session
+from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import consoles, labs
 from labfleet.service.verbs import ignored_labs, lab_orders
 
 Lab = Annotated[str, PathParameter(description="CML's name for the lab.")]
+ORDER = "/api/v1/workers/{name:str}/labs/{lab:str}/order"
 IGNORE = "/api/v1/workers/{name:str}/labs/{lab:str}/ignore"
 
 
@@ -49,6 +51,20 @@ def routes(services: ServiceContext) -> Routes:
         await ignored_labs.heed(services, who, name, namespace, lab)
         return await labs.labs_of_worker(services, who, name, namespace)
 
+    @made.post(ORDER, "Start, stop, restart or wipe a lab of no session, or a node",
+               needs=("operate", "Worker"), status=202)  # fmt: skip
+    async def order_worker_lab(
+        who: Caller, name: Name, lab: Lab, sent: lab_orders.LabOrderRequest,
+        namespace: Namespace = "default",
+    ) -> Worker:  # fmt: skip
+        """Order it; the worker's `status.labOrder` tells how far it is."""
+        return await lab_orders.order_of_worker(services, who, (name, namespace), lab, sent)
+
+    _of_sessions(made, services)
+    return made
+
+
+def _of_sessions(made: Routes, services: ServiceContext) -> None:
     @made.get(
         "/api/v1/sessions/{name:str}/consoles", "How the nodes of a session's lab are reached",
         tag="sessions", needs=("read", "Session"),
@@ -69,5 +85,3 @@ def routes(services: ServiceContext) -> Routes:
     ) -> Session:  # fmt: skip
         """Order it; the session's `status.labOrder` tells how far it is."""
         return await lab_orders.order(services, who, (name, namespace), sent, uid=uid)
-
-    return made

@@ -1,9 +1,10 @@
-"""`lab`: start, stop, restart or wipe the lab of a session that runs, or one of its nodes."""
+"""`lab`: start, stop, restart or wipe a session's lab, a lab of no session, or one node of either."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import click
 
@@ -20,15 +21,17 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     wait = click.option("--wait", is_flag=True, help="Wait until it is done or refused.")
     node = click.option("--node", default="", metavar="LABEL", help="Only this node of the lab.")
+    of = click.option("--lab", "lab_id", default="", metavar="ID",
+                      help="A lab of no session, of the worker that is named.")  # fmt: skip
     name = click.argument("name", metavar="SESSION", shell_complete=completing.of_kind("session"))
-    return name(node(wait(late(command))))
+    return name(of(node(wait(late(command)))))
 
 
 @click.group("lab", short_help="Start, stop, restart or wipe a session's lab.")
 def lab() -> None:
     """Start, stop, restart or wipe the lab of a session that runs, or one of its nodes.
 
-    What is off as it was ordered stays off, and the session goes on. People may order what the
+    For operators also a lab of no session: `labfleet lab stop worker/NAME --lab ID`. What is off as it was ordered stays off, and the session goes on. People may order what the
     definition of their session allows (labControl); operators may order all of it.
     """
 
@@ -36,48 +39,68 @@ def lab() -> None:
 @lab.command("start", short_help="Start what is off.")
 @_options
 @connected
-def start(call: Call, *, name: str, node: str, wait: bool, timeout: str) -> int:
+def start(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
     """Start what is off of a session's lab; done when its nodes are booted."""
-    return _order(call, name, {"order": "start", "node": node}, timeout if wait else None)
+    body = {"order": "start", "node": node}
+    return _order(call, _target(name, lab_id), body, timeout if wait else None)
 
 
 @lab.command("stop", short_help="Stop it; nothing is lost.")
 @_options
 @connected
-def stop(call: Call, *, name: str, node: str, wait: bool, timeout: str) -> int:
+def stop(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
     """Stop a session's lab or a node of it; what was saved in its nodes stays."""
-    return _order(call, name, {"order": "stop", "node": node}, timeout if wait else None)
+    body = {"order": "stop", "node": node}
+    return _order(call, _target(name, lab_id), body, timeout if wait else None)
 
 
 @lab.command("restart", short_help="Stop it, and start it once everything is off.")
 @_options
 @connected
-def restart(call: Call, *, name: str, node: str, wait: bool, timeout: str) -> int:
+def restart(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
     """Stop a session's lab or a node of it, and start it again once everything is off."""
-    return _order(call, name, {"order": "restart", "node": node}, timeout if wait else None)
+    body = {"order": "restart", "node": node}
+    return _order(call, _target(name, lab_id), body, timeout if wait else None)
 
 
 @lab.command("wipe", short_help="Stop and wipe it; what was done in it is lost.")
 @_options
 @click.option("-y", "--yes", is_flag=True, help="Do not ask whether the loss is meant.")
 @connected
-def wipe(call: Call, *, name: str, node: str, wait: bool, timeout: str, yes: bool) -> int:
+def wipe(
+    call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str, yes: bool
+) -> int:
     """Stop and wipe a session's lab or a node of it: it is as when it was imported, and off.
 
     Everything that was done in it and not saved outside is lost: its disks, and what was configured.
     """
-    target = targets.one(name, "session")
-    what = f"node {node} of {target}" if node else f"the lab of {target}"
+    where = _target(name, lab_id)
+    lab = f"lab {lab_id} on {where.target}" if lab_id else f"the lab of {where.target}"
+    what = f"node {node} of {lab}" if node else lab
     call.confirm(f"Wiping {what} loses what was done in it and not saved outside.", yes=yes)
     body = {"order": "wipe", "node": node, "confirm": True}
-    return _order(call, name, body, timeout if wait else None)
+    return _order(call, where, body, timeout if wait else None)
 
 
-def _order(call: Call, name: str, body: dict[str, Any], timeout: str | None) -> int:
+class _Where(NamedTuple):
+    """Whose lab is meant, and where orders for it are sent."""
+
+    target: targets.Target
+    path: str
+
+
+def _target(name: str, lab_id: str) -> _Where:
+    if not lab_id:
+        target = targets.one(name, "session")
+        return _Where(target, f"{target.path}/lab")
+    target = targets.one(name, "worker")
+    return _Where(target, f"{target.path}/labs/{quote(lab_id, safe='')}/order")
+
+
+def _order(call: Call, where: _Where, body: dict[str, Any], timeout: str | None) -> int:
     patience = 0.0 if timeout is None else calls.seconds(timeout, "--timeout")
-    target = targets.one(name, "session")
-    space = call.settings.namespace
-    answer = call.api.post(f"{target.path}/lab", body, namespace=space)
+    target, path = where
+    answer = call.api.post(path, body, namespace=call.settings.namespace)
     order = str(paths.simple(answer, "spec.labOrder.id") or "")
     if timeout is not None:
         answer = _done(call, target, order, call.environment.monotonic() + patience)
@@ -91,7 +114,7 @@ def _order(call: Call, name: str, body: dict[str, Any], timeout: str | None) -> 
 
 
 def _done(call: Call, target: targets.Target, order: str, deadline: float) -> Any:
-    """Return the session once the order is done; Failure when it is refused, replaced or late."""
+    """Return the session or worker once the order is done; Failure when it is refused, replaced or late."""
     looks = 0
     while True:
         obj = targets.fetch(call, target)

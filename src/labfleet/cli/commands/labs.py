@@ -10,8 +10,9 @@ import click
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
-COLUMNS = ["LAB", "STATE", "NODES", "WHOSE", "OWNER", "SINCE", "TITLE"]
-WIDE = [*COLUMNS, "WHY"]
+COLUMNS = ["LAB", "STATE", "NODES", "WHOSE", "OWNER"]
+WIDE = [*COLUMNS, "SINCE", "TITLE", "WHY"]
+_DEFINED = "DEFINED_ON_CORE"
 _worker = click.argument("name", metavar="WORKER", shell_complete=completing.of_kind("worker"))
 
 
@@ -22,7 +23,8 @@ def labs(call: Call, *, name: str) -> int:
     """List the labs on a worker's server: sessions', left-over ones, and those of other people.
 
     They are as the worker's last look found them; labs without nodes are in no look. NODES is how
-    many run, of how many. -o wide says why a lab is removed or left alone.
+    many run, of how many. -o wide adds since when it is there, its title, and why it is removed or
+    left alone.
     """
     target = targets.one(name, "worker")
     answer = call.api.get(f"{target.path}/labs", namespace=call.settings.namespace)
@@ -81,17 +83,17 @@ def _show(call: Call, target: targets.Target, answer: dict[str, Any]) -> int:
 
 
 def _row(call: Call, lab: dict[str, Any], *, wide: bool) -> list[str]:
-    nodes = lab.get("nodes")
+    nodes, state = lab.get("nodes"), str(lab.get("state") or "unknown")
     whose = f"session/{lab['session']}" if lab.get("session") else str(lab["whose"])
     texts = [human_units.printable(str(lab.get(each) or "")) for each in ("owner", "title")]
     owner, title = (each or output.NOTHING for each in texts)
     row = [
         str(lab["id"]),
-        str(lab.get("state") or "unknown"),
+        "DEFINED" if state == _DEFINED else state,
         "unknown" if nodes is None else f"{lab.get('running')}/{nodes}",
         whose,
         owner,
-        call.out.age(lab.get("since")),
-        title,
     ]
-    return [*row, call.out.text(lab.get("why"))] if wide else row
+    if not wide:
+        return row
+    return [*row, call.out.age(lab.get("since")), title, call.out.text(lab.get("why"))]

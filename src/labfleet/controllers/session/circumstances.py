@@ -58,7 +58,7 @@ def around(context: Context, session: Session, claim: Claim) -> Circumstances:
         paused=context.settings.paused(Ref(Pool, pool.namespace, pool.name)) is not None
         or _was(facts, PoolCondition.PAUSED, since, bad="True"),
         ended=pool.deleting or pool.spec.desired != "Ready",
-        lowered=extent is not None and claim.place >= extent.places,
+        lowered=extent is not None and claim.place >= extent.places_at(claim.start),
         without_template=extent is None
         or (template is not None and template.reason == PoolReason.NO_TEMPLATE),
         without_machine=some(_without_machine),

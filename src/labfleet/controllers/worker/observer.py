@@ -32,7 +32,7 @@ from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.decisions.lifecycle.worker.phases import WATCHED
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
-from labfleet.interfaces.lab_host import LabHost
+from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock, format_instant
 from labfleet.resources import conditions, providers, refs
@@ -320,7 +320,7 @@ class WorkerObserver:
                 strays = await self.strays.seen(worker, host, nodes)
                 seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))
             found = hosted_labs.seen(nodes, self.strays.names(worker.key), lab_ids(here))
-            seen = replace(seen, labs=found)
+            seen = replace(seen, labs=found, order_nodes=_of_order(worker, nodes))
         known = stray_labs.real(worker.status.capacity, worker.status.stray_labs)
         return replace(
             seen,
@@ -330,6 +330,12 @@ class WorkerObserver:
             samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
             duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
+
+
+def _of_order(worker: Worker, nodes: Sequence[NodeState]) -> tuple[NodeState, ...] | None:
+    """Return the nodes of the lab that somebody ordered something of; None when nobody did."""
+    order = worker.spec.lab_order
+    return None if order is None else tuple(each for each in nodes if each.lab_id == order.lab)
 
 
 def _enough(worker: Worker, call: Call) -> bool:

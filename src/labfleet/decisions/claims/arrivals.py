@@ -67,7 +67,7 @@ def arrivals(claims: PoolClaims, until: datetime, fleet: Fleet) -> list[Arrival]
     found = list[Arrival]()
     for place, start in sorted(first.items(), key=lambda each: (each[1], each[0])):
         home = claims.worker_of(place)
-        if place >= claims.extent.places:
+        if place >= claims.extent.places_at(start):
             found.append(Arrival(place=place, start=start, name="", by=None))
             continue
         if home is None or not (home in fleet.ready or home in fleet.coming):

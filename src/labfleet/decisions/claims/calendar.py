@@ -117,7 +117,7 @@ class _Held:
             del self.places[place], self.amounts[place]
         if not self.about[entry.about]:
             del self.about[entry.about]
-        gone = place >= self.claims.extent.places
+        gone = place >= self.claims.extent.places_at(entry.claim.start)
         if place in self.places and (gone or not all(map(le, held, self._size(place)))):
             self.bad.add(place)
         else:

@@ -44,7 +44,7 @@ def endangered(claims: PoolClaims) -> Iterator[Endangered]:
     for each in sorted(claims.claims(), key=_firmest):
         if each.worker is not None:
             kept.add(each)
-        elif each.claim.place >= claims.extent.places:
+        elif each.claim.place >= claims.extent.places_at(each.claim.start):
             yield Endangered(each, PoolReason.PLACES_GONE)
         elif kept.lack(each.claim.place, asked_of(each)) is not None:
             yield Endangered(each, PoolReason.WORKERS_SMALLER)

@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from labfleet.decisions.pools import boot_odds
+from labfleet.decisions.pools.boot_odds import BootOdds
 from labfleet.decisions.prediction.conformal import conformal
 from labfleet.kernel.quantity import count
 from labfleet.resources import providers
-from labfleet.resources.history import Run, RunKind
+from labfleet.resources.history import ENDED, Run, RunKind
 from labfleet.resources.machine import Machine
 from labfleet.resources.pool import EARLIER_LEAD, Lead, LeadSource, Pool, Scaling
 
@@ -34,23 +36,28 @@ LEAST = 19
 
 @dataclass(frozen=True, slots=True)
 class BootTimes:
-    """How long boots took that got to their end, in seconds, shortest first, and of what they were."""
+    """How long boots took that got to their end, in seconds, shortest first, and of what they were.
+
+    `odds` have the failed ones too; a boot that somebody ended failed as little as it came up.
+    """
 
     seconds: tuple[float, ...] = ()
     of: str = ""
+    odds: BootOdds = BootOdds()
 
     @property
     def within(self) -> float | None:
         """Return what a further boot stays within with COVERAGE; None while too few were measured."""
         found, known = conformal(self.seconds, COVERAGE) if self.seconds else (0.0, False)
-        return found if known else None
+        return max(found, self.odds.within(COVERAGE)) if known else None
 
 
 def boot_times(runs: Iterable[Run], machine: Machine) -> BootTimes:
     """Return the boots that tell how long one of this machine takes; `runs` are the newest first.
 
-    A boot that was cut off took at least as long as it did: it counts where it took longer than
-    the bound of those that got to their end, and says nothing else.
+    A boot that somebody ended took at least as long as it did: it counts where it took longer than
+    the bound of those that got to their end, and says nothing else. One that failed has no length:
+    workers that are made for it beside the others make up for it (`odds`), not an earlier start.
     """
     settings = machine.provider
     types = providers.machine_types(settings)
@@ -66,9 +73,10 @@ def boot_times(runs: Iterable[Run], machine: Machine) -> BootTimes:
     what = f"{' and '.join(names)} in {settings.region}" if names else settings.region
     whole = sorted(run.duration_seconds or 0.0 for run in alike if not run.censored)
     bound = BootTimes(tuple(whole)).within
-    cut = [] if bound is None else [run.duration_seconds or 0.0 for run in alike if run.censored]
-    longer = [each for each in cut if bound is not None and each > bound]
-    return BootTimes(tuple(sorted(whole + longer)), what)
+    ended = [run.duration_seconds or 0.0 for run in alike if run.censored == ENDED]
+    longer = [each for each in ended if bound is not None and each > bound]
+    failed = sum(bool(run.censored) and run.censored != ENDED for run in alike)
+    return BootTimes(tuple(sorted(whole + longer)), what, boot_odds.odds(whole, failed, ended))
 
 
 def lead(scaling: Scaling, boots: BootTimes) -> Lead:

@@ -16,6 +16,7 @@ from operator import add, le, sub
 from labfleet.decisions import placement
 from labfleet.decisions.claims.steps import Row, Steps, short_of, steps_of
 from labfleet.decisions.ledger import OVERDUE
+from labfleet.decisions.pools.startable import Startable
 from labfleet.kernel.clock import in_utc
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim, Shortage, of_vector, vector
 
@@ -36,6 +37,7 @@ class Extent:
     `shape` is a worker that is still to be made; `sizes` what workers that are there really have,
     by name, where that is known. `offered` is what of a place may be promised anew while smaller
     workers of an earlier template are there, which may come to serve any place; None: all of it.
+    `startable` says how many of the places there are at some time; None: all, at all times.
     """
 
     pool: str
@@ -43,6 +45,11 @@ class Extent:
     shape: placement.WorkerShape
     sizes: Mapping[str, Amounts] = field(default_factory=dict)
     offered: Amounts | None = None
+    startable: Startable | None = None
+
+    def places_at(self, start: datetime) -> int:
+        """Return how many workers the pool may have for a slot that starts then."""
+        return self.places if self.startable is None else self.startable.workers(start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +144,7 @@ class PoolClaims:
         `size` as of `lack`.
         """
         nearest: Lack | None = None
-        for place in range(self.extent.places) if among is None else among:
+        for place in range(self.extent.places_at(request.start)) if among is None else among:
             found = self.lack(place, request, without=without, size=size)
             if found is None:
                 return place

@@ -48,7 +48,7 @@ def pack(pools: Sequence[PoolClaims], wanted: Wanted, *, all_or_none: bool = Fal
     for uid, request in wanted:
         claim = None
         for number, pool in enumerate(pools):
-            begin, places = begins.get((request, number), 0), pool.extent.places
+            begin, places = begins.get((request, number), 0), pool.extent.places_at(request.start)
             found = pool.find(request, among=range(begin, places), size=pool.extent.offered)
             begins[request, number] = found if isinstance(found, int) else places
             if isinstance(found, int):

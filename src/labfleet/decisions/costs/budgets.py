@@ -16,7 +16,7 @@ import msgspec
 
 from labfleet.decisions.pool_view import PoolDecision
 from labfleet.resources import conditions
-from labfleet.resources.pool import Budget, PoolPhase, PoolStatus
+from labfleet.resources.pool import PoolBudget, PoolPhase, PoolStatus
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 
 NEAR = Decimal("0.8")
@@ -57,7 +57,7 @@ class Verdict:
         return self.room == 0
 
 
-def budget_bound(budget: Budget, spending: Spending) -> Verdict:
+def budget_bound(budget: PoolBudget, spending: Spending) -> Verdict:
     """Return what a budget lets be started beside what a pool costs already."""
     hourly, monthly = _exact(budget.usd_per_hour), _exact(budget.usd_per_month)
     if spending.worker is None or spending.unpriced or (monthly and spending.month is None):

@@ -16,12 +16,12 @@ import msgspec
 from labfleet.kernel import errors
 from labfleet.resources.documents import Document
 from labfleet.resources.documents import Path as Steps
-from labfleet.service.kinds.machine_rules import BUILT_POLICIES
+from labfleet.resources.pool import ScalingPolicy
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-_CHOICES = {"policy": tuple(map(str, BUILT_POLICIES)), "faults": ("none", "mild", "harsh")}
+_CHOICES = {"policy": tuple(map(str, ScalingPolicy)), "faults": ("none", "mild", "harsh")}
 _FRIENDLY = ("cpu", "memory", "storage", "network")
 _SAID = {
     "Invalid RFC3339 encoded datetime": "write an instant, for example 2026-11-30T08:00:00Z",

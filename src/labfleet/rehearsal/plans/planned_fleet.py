@@ -29,8 +29,7 @@ from labfleet.resources import amounts, manifests, prices
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Resource
-from labfleet.resources.pool import Scaling
-from labfleet.service.kinds.machine_rules import BUILT_POLICIES
+from labfleet.resources.pool import Scaling, ScalingPolicy
 
 Fleet = list[tuple[str, str, dict[str, Any]]]
 Found = dict[tuple[str, str], dict[str, Any]]
@@ -147,14 +146,14 @@ def _templates(asked: WhatIfPlan, found: Found) -> None:
             continue
         if spec["template"] not in known:
             raise Wrong(f"pool {name} wants template {spec['template']}: {told}", "manifests")
-        policy = spec.get("scaling", {}).get("policy", BUILT_POLICIES[0])
-        if policy not in BUILT_POLICIES:
+        policy = spec.get("scaling", {}).get("policy", ScalingPolicy.NEED_BASED)
+        if policy not in set(ScalingPolicy):
             steps = ("pools", places[name], "scaling", "policy") if name in places else ()
-            raise Wrong(f"{policy} is not built yet; choose {_built()}", *steps)
+            raise Wrong(f"{policy} is no policy; choose {_policies()}", *steps)
 
 
-def _built() -> str:
-    return " or ".join(BUILT_POLICIES)
+def _policies() -> str:
+    return " or ".join(ScalingPolicy)
 
 
 def _prefix(name: str) -> str:
@@ -260,14 +259,11 @@ def _changed(fleet: Fleet, variant: Variant, number: int) -> Fleet:
         if kind == "Pool" and (not variant.pools or name in variant.pools):
             scaling = {**spec.get("scaling", {}), **variant.scaling}
             try:
-                found = msgspec.convert(scaling, Scaling)
+                msgspec.convert(scaling, Scaling)
             except (msgspec.ValidationError, ValueError) as problem:
                 root = (*here, "scaling")
                 wrong = explained(str(problem), plans.TYPES, root, "scaling")
                 raise Wrong(f"variant {variant.name}: {wrong.message}", *wrong.steps) from None
-            if found.policy not in BUILT_POLICIES:
-                told = f"variant {variant.name}: {found.policy} is not built yet; choose {_built()}"
-                raise Wrong(told, *here, "scaling", "policy")
             new = {**spec, "scaling": scaling, "template": variant.template or spec["template"]}
             if variant.strategy is not None:
                 new["strategy"] = variant.strategy

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from labfleet.decisions.pools import policy_kinds
 from labfleet.rehearsal.rules.pauses import pool_label
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Health, Worker, WorkerPhase
 
 P = WorkerPhase
@@ -68,8 +69,7 @@ class Surplus:
             )
             empty = [each.key.label for each in mine if not used(each)]
             judged = (
-                scaling.enabled
-                and scaling.policy is ScalingPolicy.NEED_BASED
+                policy_kinds.demand(scaling)
                 and len(mine) > scaling.min_workers
                 and calm
                 and not hungry

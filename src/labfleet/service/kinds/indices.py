@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from labfleet.decisions.ledger import OVERDUE
+from labfleet.decisions.pools import policy_kinds
 from labfleet.engine.index import Index
 from labfleet.kernel.clock import in_utc
 from labfleet.resources import alerts, conditions, refs
@@ -25,7 +26,7 @@ from labfleet.resources.group import Group
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Ref, Resource
 from labfleet.resources.paths import Getter, getter
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.pool import Pool
 from labfleet.resources.queue import Queue
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, booker
 from labfleet.resources.session_conditions import SessionCondition
@@ -288,7 +289,7 @@ WORKERS_ENDED = Index(Worker, "ended", _worker_ended)
 
 def _growing(pool: Pool) -> Iterable[tuple[str, str | None, bool]]:
     scaling = pool.spec.scaling
-    grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+    grows = policy_kinds.demand(scaling)
     if pool.spec.desired != "Ready" or pool.deleting or not grows:
         return ()
     full = pool.status.workers >= scaling.max_workers

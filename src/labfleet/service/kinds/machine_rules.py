@@ -14,17 +14,16 @@ from labfleet.kernel.clock import utc_text
 from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.machine import Machine, plain_fingerprint
-from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase, ScalingPolicy
+from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase
 from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core import intake, ledger_rows
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices, origin_rules, pool_claims
+from labfleet.service.kinds import indices, origin_rules, pool_claims, pool_zones
 from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_status
 
-BUILT_POLICIES = (ScalingPolicy.NONE, ScalingPolicy.NEED_BASED)
 _NUMERIC = re.compile(r"(?:^|\.)(?:\d+|0x[0-9a-f]*)\.?$", re.IGNORECASE)
 _METADATA_NAMES = frozenset({"metadata.google.internal", "metadata", "instance-data"})
 _METADATA_ADDRESSES = frozenset({ipaddress.ip_address("fd00:ec2::254")})
@@ -103,6 +102,9 @@ def _by_verbs(old: Worker | None, new: Worker) -> None:
         raise intake.invalid(("spec.licence", "is set by the verbs of labfleet license"))
     if new.spec.console_asked is not None and new.spec.console_asked != before[1]:
         raise intake.invalid(("spec.consoleAsked", "is set by the verb console"))
+    ordered = None if old is None else old.spec.lab_order
+    if new.spec.lab_order != ordered:
+        raise intake.invalid(("spec.labOrder", "is set by the verbs of labfleet lab"))
     ignored = () if old is None else old.spec.ignored_labs
     if new.spec.ignored_labs != ignored:
         raise intake.invalid(("spec.ignoredLabs", "is set by the verb ignore-lab"))
@@ -221,10 +223,9 @@ def in_use(name: str, what: str, by: str, users: list[str]) -> None:
 
 async def _pool(services: ServiceContext, new: Pool) -> Admitted:
     template = await _open_template(services, new.spec.template, new.metadata.namespace)
-    policy = new.spec.scaling.policy
-    if policy not in BUILT_POLICIES:
-        what = f"{policy} is not built yet; choose one of {', '.join(BUILT_POLICIES)}"
-        raise intake.invalid(("spec.scaling.policy", what), reason="PolicyNotBuilt")
+    wrong = tuple(pool_zones.unknown(new.spec.scaling))
+    if wrong:
+        raise intake.invalid(*wrong, reason="UnknownTimeZone")
     row = ledger_rows.of(template.key)
     return Admitted(
         new, (stores.AtRevision(template.key, template.revision),), (ledger_rows.touch(row),)

@@ -13,7 +13,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.cluster_conditions import PodsReason, SimulationCondition
 from labfleet.resources.definition import Definition
 from labfleet.resources.definition import family_of as lab_family
-from labfleet.resources.history import Run, RunKind, Source, Use, compared, typed
+from labfleet.resources.history import ENDED, Run, RunKind, Source, Use, compared, typed
 from labfleet.resources.session import TERMINAL, Session, SessionPhase, SessionStatus
 from labfleet.resources.simulation import (
     HOLDING,
@@ -161,7 +161,7 @@ def _why(status: WorkerStatus) -> str:
     """Return why a boot did not get to its end: the failure's word, or that somebody ended it."""
     failed = conditions.find(status.conditions, WorkerCondition.FAILED)
     told = status.phase is WorkerPhase.FAILED and failed is not None
-    return str(failed.reason) if told and failed is not None else "Ended"
+    return str(failed.reason) if told and failed is not None else ENDED
 
 
 def _given(held: Amounts) -> dict[str, int]:

@@ -9,18 +9,19 @@ import msgspec
 
 from labfleet.decisions.claims import arrivals, lead
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.pools import policy_kinds
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.meta import Ref
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.explanation import Explanation, plain
 from labfleet.service.core.kind_table import Change, EventType, KindRules
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, machine_rules, pool_arrivals
+from labfleet.service.kinds import indices, machine_rules, pool_arrivals, pool_dangers
 from labfleet.service.kinds.pool_claims import Claims
 
 MORNING = timedelta(hours=12)
@@ -81,7 +82,7 @@ def _morning(services: ServiceContext, pool: Pool) -> Iterator[str]:
     told = conditions.find(pool.status.conditions, PoolCondition.PROMISES_KEPT)
     if told is not None and told.status == "False":
         yield told.message
-    if pool.status.lead is not None and pool.spec.scaling.policy is ScalingPolicy.NEED_BASED:
+    if pool.status.lead is not None and policy_kinds.demand(pool.spec.scaling):
         yield lead.words(pool.status.lead)
 
 
@@ -129,6 +130,7 @@ RULES = KindRules(
     delete=machine_rules.delete_pool,
     pools=lambda pool: (Ref(Pool, pool.namespace, pool.name),),
     explain=_explain,
+    warns=pool_dangers.warns,
     event_types=PoolEvent,
     changed=_changed,
     indices=(indices.POOLS_GROWING, indices.POOLS_OF_TEMPLATE, indices.POOLS_IN),

@@ -9,7 +9,8 @@ from labfleet.decisions import parking
 from labfleet.decisions.claims import lead
 from labfleet.decisions.claims.arrivals import Fleet, up_by
 from labfleet.decisions.lifecycle.worker import phases
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.decisions.pools import policy_kinds
+from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker
 
 
@@ -29,8 +30,7 @@ def fleet(pool: Pool, workers: Iterable[Worker], now: datetime, *, paused: bool)
                 ready.add(each.name)
         elif each.status.phase in phases.BOOTING:
             coming[each.name] = up_by(each.status.provisioning_started_at, boot, now)
-    scaling = pool.spec.scaling
-    grows = scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED
+    grows = not policy_kinds.resting(pool.spec.scaling)
     return Fleet(
         ready=ready, coming=coming, early=lead.of(pool), boot=boot, makes=grows and not paused
     )

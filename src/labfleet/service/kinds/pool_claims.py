@@ -10,18 +10,21 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from labfleet.decisions import learned_demand, placement, stray_labs
+from labfleet.decisions.claims import lead
 from labfleet.decisions.claims.places import Claimed, Extent, PoolClaims
 from labfleet.decisions.claims.steps import Row
 from labfleet.decisions.lifecycle.worker import phases
+from labfleet.decisions.pools import policy_kinds
+from labfleet.decisions.pools.startable import Startable
 from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import in_utc
 from labfleet.resources import refs
 from labfleet.resources.amounts import Amounts, Claim, of_vector, vector
 from labfleet.resources.meta import Key, Ref
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service.kinds import catalogues, indices
+from labfleet.service.kinds import catalogues, indices, pool_zones
 
 _KNOWN = frozenset({WorkerPhase.READY, WorkerPhase.ACTIVE})
 """Phases in which a worker's capacity is what it will serve with."""
@@ -204,14 +207,22 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
             has=shape.has,
             version=shape.version,
         )
-    scaling, places = pool.spec.scaling, pool.spec.scaling.max_workers
-    here = sum(not _going(each) for each in workers)
-    if not scaling.enabled or scaling.policy is not ScalingPolicy.NEED_BASED:
-        places = min(places, max(scaling.min_workers, here))
-    if pool.status.budget_workers is not None:
-        places = min(places, max(pool.status.budget_workers, here))
+    paid = pool.status.budget_workers
+    counted = paid is not None or policy_kinds.resting(pool.spec.scaling)
+    startable = Startable(
+        scaling=pool.spec.scaling,
+        here=sum(not _going(each) for each in workers) if counted else 0,
+        paid=paid,
+        early=lead.of(pool),
+        zones=pool_zones.zones(pool.spec.scaling),
+    )
     return Extent(
-        pool=pool.name, places=places, shape=shape, sizes=sizes, offered=_offered(shape, earlier)
+        pool=pool.name,
+        places=startable.most,
+        shape=shape,
+        sizes=sizes,
+        offered=_offered(shape, earlier),
+        startable=startable,
     )
 
 

@@ -22,13 +22,14 @@ from labfleet.decisions.claims.nearest import MINUTE, Nearest, looking
 from labfleet.decisions.claims.places import Claimed, Lack, PoolClaims, claim_of
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.placement import PlacementRequest
+from labfleet.decisions.pools import policy_kinds
 from labfleet.interfaces import store as stores
 from labfleet.kernel.clock import in_utc, utc_text
 from labfleet.resources import refs
 from labfleet.resources.amounts import Claim
 from labfleet.resources.definition import Definition
 from labfleet.resources.meta import Key, Ref
-from labfleet.resources.pool import Pool, ScalingPolicy
+from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
@@ -154,8 +155,12 @@ def limits(pools: Iterable[Pool]) -> str:
     found = set[str]()
     for pool in pools:
         scaling = pool.spec.scaling
-        if scaling.enabled and scaling.policy is ScalingPolicy.NEED_BASED:
+        if policy_kinds.demand(scaling):
             found.add("maxWorkers")
+            if scaling.hours:
+                found.add("hours")
+        elif policy_kinds.timed(scaling):
+            found.add("timetable")
         elif scaling.min_workers < scaling.max_workers:
             found.add("minWorkers")
         else:
@@ -275,7 +280,7 @@ def _roomy(
     lack = found.lack(place, replace(request, start=since), without=uid)
     if old.status.reservation is not None:
         return place, lack
-    if lack is None and place >= found.extent.places:
+    if lack is None and place >= found.extent.places_at(claim.start):
         lack = Lack(place=place, at=since, shortages=())
     if lack is None:
         return place, None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.resources import conditions
+from labfleet.resources.amounts import Claim
 from labfleet.resources.definition import Definition
 from labfleet.resources.pool import Pool
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
@@ -73,7 +74,7 @@ def danger(services: ServiceContext, session: Session) -> Danger | None:
     pool = pool_claims.pool_of(services.cache, session)
     if pool is None:
         return Danger(claim.pool)
-    why = broken(services, pool, claim.place)
+    why = broken(services, pool, claim)
     said = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
     if why is not None:
         told = why.sentence
@@ -89,11 +90,11 @@ def _without_template(pool: Pool) -> bool:
     return fact is not None and fact.status == "False" and fact.reason == PoolReason.NO_TEMPLATE
 
 
-def broken(services: ServiceContext, pool: Pool, place: int) -> PoolReason | None:
-    """Return why a pool cannot have the worker of a place; None when it can."""
+def broken(services: ServiceContext, pool: Pool, claim: Claim) -> PoolReason | None:
+    """Return why a pool cannot have the worker of a claim's place; None when it can."""
     if pool.deleting or pool.spec.desired != "Ready":
         return PoolReason.DRAINING
     extent = pool_claims.extent(services.cache, pool)
     if extent is None:
         return PoolReason.NO_TEMPLATE
-    return PoolReason.PLACES_GONE if place >= extent.places else None
+    return PoolReason.PLACES_GONE if claim.place >= extent.places_at(claim.start) else None

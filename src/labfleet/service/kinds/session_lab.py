@@ -22,6 +22,8 @@ from labfleet.service.core.service_context import Caller, Refused, ServiceContex
 from labfleet.service.kinds.admitted import Admitted, with_spec
 
 SHOWN = 5
+ORDERS = 200
+"""How many orders of a session's lab its people may give: each costs its server something."""
 PATIENCE = timedelta(minutes=10)
 """How long CML may take for an order, beside the boot of the lab."""
 LOST = (
@@ -65,8 +67,8 @@ def ordered(
 ) -> Admitted:
     """Return the session with an order of its lab; the same that is still open is not given twice.
 
-    Refused (NotRunning, NoLab) when there is no lab to be ordered about, and (OrderOpen) while
-    something else is under way.
+    Refused (NotRunning, NoLab) when there is no lab to be ordered about, (OrderOpen) while something
+    else is under way, and (TooManyOrders) when its people have given as many as they may.
     """
     demand_allowed(services, caller.principal, old, verb)
     if old.status.phase is not SessionPhase.RUNNING:
@@ -83,10 +85,14 @@ def ordered(
         at=now,
         until=now + PATIENCE + timedelta(seconds=boot),
         by=caller.principal.name,
+        number=1 if old.spec.lab_order is None else old.spec.lab_order.number + 1,
     )
-    return Admitted(
-        old if _repeats(live_lab.open_order(old), order) else with_spec(old, lab_order=order)
-    )
+    if repeats(live_lab.open_order(old), order):
+        return Admitted(old)
+    if order.number > ORDERS and caller.principal.role is Role.USER:
+        told = f"{ORDERS} orders of the lab of session {old.name!r} were given: ask an operator"
+        raise Refused(told, reason="TooManyOrders")
+    return Admitted(with_spec(old, lab_order=order))
 
 
 def lines(session: Session) -> Iterator[str]:
@@ -108,7 +114,7 @@ def lines(session: Session) -> Iterator[str]:
         yield f"Its lab is not as it was: {fact.message}."
 
 
-def _repeats(before: LabOrder | None, order: LabOrder) -> bool:
+def repeats(before: LabOrder | None, order: LabOrder) -> bool:
     """Tell whether an open order asks for the same; Refused when it asks for something else."""
     if before is None:
         return False

@@ -166,7 +166,7 @@ async def _promised(services: ServiceContext, session: Session) -> Expected | No
     if start is None or claim is None:
         because = "it starts with its slot if there is room then"
         return None if start is None else Expected(because=because)
-    if pool is None or broken(services, pool, claim.place) is not None:
+    if pool is None or broken(services, pool, claim) is not None:
         return Expected(because="what was promised to it is not there now")
     now = services.clock.now()
     found = pool_claims.Claims(services.cache, now).of(pool, claim.start, claim.end)

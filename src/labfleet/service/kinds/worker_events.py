@@ -75,6 +75,15 @@ class WorkerEvent(EventType):
         "somebody said that a lab of no session is left alone (lab, by, reason)",
     )
     LAB_HEEDED = "worker.lab.heeded", "somebody took that back (lab)"
+    LAB_ORDERED = (
+        "worker.lab.ordered",
+        "somebody ordered something of a lab of no session (lab, order, node, by)",
+    )
+    LAB_ORDER_DONE = "worker.lab.order.done", "what was ordered of it is done (lab, order, node)"
+    LAB_ORDER_REFUSED = (
+        "worker.lab.order.refused",
+        "what was ordered of it cannot be, or was not done in time (lab, order, node, reason)",
+    )
     LICENSE_LEAKED = "worker.license.leaked", "its licence could not be given back"
 
 
@@ -113,6 +122,22 @@ def changed(old: Worker, new: Worker) -> Iterator[Change]:
     yield from _licence(old, new)
     yield from _ports(old, new)
     yield from _ignored(old, new)
+    yield from _lab_order(old, new)
+
+
+def _lab_order(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield what was ordered of a lab of no session, and how that went."""
+    order, was, now = new.spec.lab_order, old.status.lab_order, new.status.lab_order
+    if order is None:
+        return
+    about = {"operation_id": order.id, "lab": order.lab, "order": order.verb, "node": order.node}
+    if order != old.spec.lab_order:
+        yield Change(WorkerEvent.LAB_ORDERED, {**about, "by": order.by})
+    if now is not None and now.id == order.id and now != was:
+        if now.state == "done":
+            yield Change(WorkerEvent.LAB_ORDER_DONE, about)
+        elif now.state == "refused":
+            yield Change(WorkerEvent.LAB_ORDER_REFUSED, {**about, "reason": now.message})
 
 
 def _ignored(old: Worker, new: Worker) -> Iterator[Change]:

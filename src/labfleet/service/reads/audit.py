@@ -7,6 +7,7 @@ part of it at a time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ READERS = frozenset({Role.ADMIN, Role.OPERATOR})
 """Roles that may read what everybody did."""
 LOOKS = 8
 """Pages of the log that one question reads at most."""
+AT_ONCE = 100
+"""Events that are read at once."""
 TEXT = 200
 """Characters of a value that a difference shows."""
 FIELDS = 300
@@ -122,7 +125,7 @@ async def _of_object(services: ServiceContext, query: AuditQuery, limit: int) ->
     before, kept = query.before or None, list[Told]()
     for _ in range(LOOKS):
         page = await services.log.events_of(key, before=before)
-        kept += _passing(page, query)
+        kept += itertools.islice(_passing(page, query), limit + 1 - len(kept))
         if len(kept) > limit:
             return AuditPage(tuple(kept[:limit]), kept[limit - 1].event.revision, horizon=False)
         if len(page) < stores.PAGE_LIMIT:
@@ -140,7 +143,7 @@ async def _of_all(services: ServiceContext, query: AuditQuery, limit: int) -> Au
         begin = max(0, top - 1 - stores.PAGE_LIMIT)
         page, ends = await _page(services, head.epoch, begin, top)
         earlier = [each for each in page.events if each.revision < top]
-        kept += _passing(earlier[::-1], query)
+        kept += itertools.islice(_passing(earlier[::-1], query), limit + 1 - len(kept))
         if len(kept) > limit:
             return AuditPage(tuple(kept[:limit]), kept[limit - 1].event.revision, horizon=False)
         if ends:
@@ -175,13 +178,18 @@ async def _page(
 
 
 def _passing(page: Sequence[stores.Event], query: AuditQuery) -> Iterator[Told]:
-    """Yield the events of a page, newest first, that pass; what cannot be read is left out."""
+    """Yield the events of a page, newest first, that pass; what cannot be read is left out.
+
+    A few at a time, so that no more is read of them than whoever asks takes.
+    """
     wanted = _wanted(query)
-    readable = [each for each in page if wanted(each) and _is_read(each)]
-    for told in history.told(readable):
-        said = f"{told.reason} {told.message}".lower()
-        if query.reason.lower() in said:
-            yield told
+    found = [each for each in page if wanted(each)]
+    said = query.reason.lower()
+    for first in range(0, len(found), AT_ONCE):
+        readable = [each for each in found[first : first + AT_ONCE] if _is_read(each)]
+        for told in history.told(readable):
+            if said in f"{told.reason} {told.message}".lower():
+                yield told
 
 
 def _wanted(query: AuditQuery) -> Callable[[stores.Event], bool]:

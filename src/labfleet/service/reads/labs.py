@@ -20,7 +20,7 @@ from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import access, lookup
 from labfleet.service.core.access import Principal
-from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices
 
 REMOVAL = "remove_lab"
@@ -117,6 +117,21 @@ async def labs_of_worker(
         labs=tuple(rows),
         more=more,
     )
+
+
+def nobodys(services: ServiceContext, worker: Worker, lab: str, reader: Principal) -> LabOfWorker:
+    """Return a lab that is no session's; Gone when no look has seen it.
+
+    Refused (LabOfSession) when it is a session's, and (BeingRemoved) when its removal is under way.
+    """
+    here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
+    found = find(worker, here, lab, reader)
+    if found.whose == "session":
+        told = f"lab {lab} is session {found.session!r}'s: say what is to be done to that session"
+        raise Refused(told, reason="LabOfSession")
+    if found.whose == "being-removed":
+        raise Refused(f"lab {lab} is being removed: {found.why}", reason="BeingRemoved")
+    return found
 
 
 def find(worker: Worker, here: Sequence[Session], lab: str, reader: Principal) -> LabOfWorker:

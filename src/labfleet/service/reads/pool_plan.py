@@ -104,6 +104,8 @@ async def read(
     lab = cache.get(Definition, definition, namespace)
     if pool is None:
         raise errors.Gone(f"pool {name[:80]!r} does not exist in {namespace[:80]!r}")
+    if not definition:
+        raise intake.invalid(("definition", "say which lab each of the sessions runs"))
     if lab is None:
         raise errors.Gone(f"definition {definition[:80]!r} does not exist in {namespace[:80]!r}")
     start = _start(at, now)

@@ -1,9 +1,10 @@
-"""What the fleet's machines cost an hour now, by the prices of what runs; unknown is not 0."""
+"""What the fleet's machines cost an hour now, by the price list; unknown is not 0, disks are apart."""
 
 from __future__ import annotations
 
 from labfleet.resources import prices, providers
 from labfleet.resources.meta import Record
+from labfleet.resources.prices import PriceList
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -48,7 +49,7 @@ async def read(services: ServiceContext, caller: Caller) -> RunningCosts:
         if state not in _PAID:
             continue
         machines += 1
-        price = hourly_usd(worker)
+        price = hourly_usd(worker, services.prices)
         if price is None:
             nameless.append(worker.key.label)
         elif services.cache.by(indices.SESSIONS_HERE, worker.key.path):
@@ -67,10 +68,10 @@ async def read(services: ServiceContext, caller: Caller) -> RunningCosts:
     )
 
 
-def hourly_usd(worker: Worker) -> float | None:
+def hourly_usd(worker: Worker, listed: PriceList) -> float | None:
     """Return US dollars an hour of a worker's machine while it is switched on; None when unknown."""
     machine, seen = worker.spec.machine, worker.status.machine.type
     if machine is None:
-        return prices.hourly_usd(seen)
-    kind = seen or providers.first_type(machine.provider)
-    return prices.hourly_usd(kind, stated=machine.hourly_price_usd)
+        return prices.hourly_usd(seen, listed=listed)
+    kind, region = seen or providers.first_type(machine.provider), machine.provider.region
+    return prices.hourly_usd(kind, stated=machine.hourly_price_usd, region=region, listed=listed)

@@ -15,7 +15,6 @@ from labfleet.resources.meta import Record
 from labfleet.resources.worker import Worker
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
-from labfleet.service.kinds import indices
 from labfleet.service.kinds.admitted import Admitted, with_spec
 from labfleet.service.reads import labs
 from labfleet.service.verbs import lifecycle
@@ -53,13 +52,7 @@ async def ignore(
         if any(each.id == lab for each in old.spec.ignored_labs):
             return Admitted(old)
         await services.fresh()
-        here = services.cache.by(indices.SESSIONS_HERE, old.key.path)
-        found = labs.find(old, here, lab, caller.principal)
-        if found.whose == "session":
-            told = f"lab {lab} is session {found.session!r}'s, which ends or goes on by itself"
-            raise Refused(told, reason="LabOfSession")
-        if found.whose == "being-removed":
-            raise Refused(f"lab {lab} is being removed: {found.why}", reason="BeingRemoved")
+        labs.nobodys(services, old, lab, caller.principal)
         word = IgnoredLab(id=lab, by=caller.principal.name, at=services.clock.now(), reason=reason)
         return Admitted(with_spec(old, ignored_labs=(*_room(old), word)))
 

@@ -14,7 +14,7 @@ from labfleet.kernel import clock
 from labfleet.resources import zones
 from labfleet.service.core import intake
 
-Show = Literal["text", "long", "minutes", "number", "instant", "flag", "choice", "hidden"]
+Show = Literal["text", "long", "minutes", "number", "instant", "flag", "choice", "hidden", "zone"]
 YEAR_MINUTES = 525_600
 ZONE = "zone"
 """Name of the field that says by whose clocks the instants of a form without an offset are meant."""
@@ -60,10 +60,15 @@ def instant(name: str, label: str, *, required: bool = True, told: str = "") -> 
     return Field(name=name, label=label, show="instant", help=told, required=required, most=32)
 
 
-def zone(first: str = "UTC") -> Field:
-    """Return the field that says by whose clocks the times of a form are meant."""
+def zone(first: str = "") -> Field:
+    """Return the field that says by whose clocks the times of a form are meant.
+
+    Without one to begin with it is UTC, or where a script runs the zone of its browser.
+    """
     told = "Whose clocks, such as Europe/Warsaw."
-    return Field(name=ZONE, label="Time zone", help=told, required=True, most=64, first=first)
+    show: Show = "text" if first else "zone"
+    return Field(name=ZONE, label="Time zone", show=show, help=told, required=True, most=64,
+                 first=first or "UTC")  # fmt: skip
 
 
 def read(fields: tuple[Field, ...], given: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
+from labfleet.service.kinds.session_times import NOT_BEGUN
 
 NAMED = 8
 """How many objects a sentence names; the rest is counted."""
@@ -70,6 +71,6 @@ def lab_of(session: Session) -> str:
     """Return what becomes of a session's lab when it is ended."""
     if session.status.phase in TERMINAL:
         return "It is over already: no lab of it runs."
-    if session.status.lab is None:
+    if session.status.phase in NOT_BEGUN and session.status.lab is None:
         return "It has no lab yet: nothing that runs is lost."
     return "Its lab is stopped, wiped and deleted; what is not kept of it is gone."

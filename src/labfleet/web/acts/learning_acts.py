@@ -126,7 +126,7 @@ async def _size_follows(doing: Doing) -> Sequence[str]:
     chosen = doing.text("value") or "bound"
     rows = [each for each in panel.choices if each[0] == chosen]
     told = [
-        f"It would ask for {amounts}; {exceeded} sessions would have exceeded that. {outcome}."
+        f"It would ask for {amounts}; past ones beyond that: {exceeded}. {outcome}."
         for _, amounts, exceeded, outcome, refused in rows if not refused
     ]  # fmt: skip
     told += [f"It cannot be applied: {each[4]}." for each in rows if each[4]]

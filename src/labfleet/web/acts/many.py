@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.web import lists, overview, values, words
+from labfleet.web import values, words
 from labfleet.web.acts import act as acts
 from labfleet.web.acts import fields as forms
 from labfleet.web.acts import page, table
 from labfleet.web.acts.act import Act, Doing
 from labfleet.web.acts.fields import Field
-from labfleet.web.overview import Table
 
 ROOT = "/acts/"
 MOST = words.ROWS
@@ -69,19 +68,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The page: objects to choose from (`table`), or the chosen `rows`, or what became of them.
+    """The page: the chosen objects with what would happen to each and one form, or what did."""
 
-    `wanted` is what is looked for among the names, owners and phases.
-    """
-
-    plural: str
-    title: str
+    act: Act
     action: str
-    verbs: tuple[tuple[str, str], ...]
-    verb: str = ""
-    wanted: str = ""
-    table: Table | None = None
-    act: Act | None = None
     rows: tuple[Row, ...] = ()
     fields: tuple[Field, ...] = ()
     given: Mapping[str, str] | None = None
@@ -108,68 +98,50 @@ def kind_at(path: str) -> Kind:
     return row
 
 
-async def choosing(services: ServiceContext, caller: Caller, row: Kind, query: Query) -> Several:
-    """Return the page of objects to choose from, or of those that were chosen; nothing is done."""
+async def chosen(services: ServiceContext, caller: Caller, row: Kind, query: Query) -> Several:
+    """Return the page of the objects that were chosen in a list; nothing is done."""
     access.demand(caller.principal, "read", row.name)
-    able = verbs(caller, row.name)
-    if not able:
-        raise errors.Denied(_nobody(caller, row), reason="Forbidden")
     await services.fresh()
-    chosen = _chosen(query)
-    made = _empty(row, able, query)
-    act = next((each for each in able if each.verb == made.verb), None)
-    if act is None or not chosen:
-        return replace(made, table=_table(services, caller, row, made.wanted))
-    return await _shown(services, caller, made, act, chosen)
+    _, made = _asked(caller, row, query)
+    return await _shown(services, caller, made, _chosen(row, query))
 
 
 def _nobody(caller: Caller, row: Kind) -> str:
+    """Return why somebody may not do an act to several objects, and whom to ask."""
     first = next((each for each in table.of(row.name) if each.many), None)
-    if first is None:
-        return f"{row.plural} are not changed together"
-    return acts.denied(caller.principal, first)
+    told = "" if first is None else acts.denied(caller.principal, first)
+    return told or f"that is not done to several {row.plural} at once"
 
 
-def _empty(row: Kind, able: Sequence[Act], query: Query) -> Several:
-    wanted, verb = (query.get(name, [""])[-1][:200] for name in ("q", "verb"))
-    return Several(
-        plural=row.plural, title=row.plural.capitalize(), action=f"{ROOT}{row.plural}",
-        verbs=tuple((each.verb, each.title) for each in able), verb=verb, wanted=wanted,
-    )  # fmt: skip
+def _asked(caller: Caller, row: Kind, query: Query) -> tuple[Act, Several]:
+    """Return the act that is asked for, and its page without rows; Denied without the right."""
+    verb = query.get("verb", [""])[-1]
+    act = next((each for each in verbs(caller, row.name) if each.verb == verb), None)
+    if act is None:
+        raise errors.Denied(_nobody(caller, row), reason="Forbidden")
+    return act, Several(act, f"{ROOT}{row.plural}")
 
 
-def _table(services: ServiceContext, caller: Caller, row: Kind, wanted: str) -> Table:
-    """Return the objects that the caller sees, whose name, owner or phase has what is wanted."""
-    word = wanted.strip().lower()
-    found = [
-        each for each in overview.seen(services, caller, row.name)
-        if not word or word in _text(each)
-    ]  # fmt: skip
-    return lists.table_of(services, row, found)
-
-
-def _text(obj: Any) -> str:
-    owner = getattr(obj.spec, "owner", "") or ""
-    return f"{obj.name} {owner} {overview.phase_of(obj) or ''}".lower()
-
-
-def _chosen(query: Query) -> list[Chosen]:
-    """Return what was chosen, each once; Invalid for too many."""
+def _chosen(row: Kind, query: Query) -> list[Chosen]:
+    """Return what was chosen of a kind, each once; Invalid for nothing, and for too many."""
     found = dict.fromkeys(query.get(CHOSEN, ()))
     if len(found) > MOST:
         raise errors.Invalid(f"At most {MOST} are done at once, not {len(found)}: choose fewer.")
     parts = (each.split("/") for each in found)
-    return [Chosen(*each) for each in parts if len(each) in {2, 3}]
+    chosen = [Chosen(*each) for each in parts if len(each) in {2, 3}]
+    if not chosen:
+        raise errors.Invalid(f"Nothing was selected: select some {row.plural} in their list first.")
+    return chosen
 
 
 async def _shown(
-    services: ServiceContext, caller: Caller, made: Several, act: Act, chosen: Sequence[Chosen]
+    services: ServiceContext, caller: Caller, made: Several, chosen: Sequence[Chosen]
 ) -> Several:
     """Return what would happen to each of the chosen objects, with one form for all.
 
     `made` has what was typed, None at first.
     """
-    rows, seen = list[Row](), tuple[Field, ...]()
+    act, rows, seen = made.act, list[Row](), tuple[Field, ...]()
     texts: dict[str, str] = {}
     for each in chosen:
         try:
@@ -182,7 +154,7 @@ async def _shown(
             given = made.given or {}
             texts = {field.name: given.get(field.name, field.first) for field in seen}
         rows.append(await _would(doing, act, closed, seen, texts))
-    return replace(made, act=act, rows=tuple(rows), fields=seen, given=texts)
+    return replace(made, rows=tuple(rows), fields=seen, given=texts)
 
 
 async def _begun(
@@ -214,19 +186,17 @@ async def done(services: ServiceContext, caller: Caller, row: Kind, sent: Sent) 
 
     Fields that cannot be read stop all of it before the first.
     """
-    able, chosen = verbs(caller, row.name), _chosen(sent.form)
+    act, empty = _asked(caller, row, sent.form)
+    chosen = _chosen(row, sent.form)
     given = {name: found[-1] for name, found in sent.form.items()}
-    made = replace(_empty(row, able, sent.form), given=given)
-    act = next((each for each in able if each.verb == made.verb), None)
-    if act is None:
-        raise errors.Denied(_nobody(caller, row), reason="Forbidden")
+    made = replace(empty, given=given)
     try:
         forms.read(acts.seen_fields(act, services, caller, None), given)
     except errors.Invalid as wrong:
         told = replace(made, problem=wrong.message, places=wrong.problems, status=400)
-        return await _shown(services, caller, told, act, chosen)
+        return await _shown(services, caller, told, chosen)
     if page.LOOK in given:
-        return await _shown(services, caller, made, act, chosen)
+        return await _shown(services, caller, made, chosen)
     rows = list[Row]()
     for number, each in enumerate(chosen):
         try:
@@ -237,7 +207,7 @@ async def done(services: ServiceContext, caller: Caller, row: Kind, sent: Sent) 
         except errors.LabfleetError as error:
             href = values.address(act.plural, each.name, each.namespace)
             rows.append(Row(each.name, href, (error.message,), bad=True))
-    return replace(made, act=act, rows=tuple(rows), done=True)
+    return replace(made, rows=tuple(rows), done=True)
 
 
 async def _one(begun: tuple[Doing, str], act: Act, given: Mapping[str, str], key: str) -> Row:

@@ -50,6 +50,8 @@ class Asking:
     problem: str = ""
     places: tuple[tuple[str, str], ...] = ()
     status: int = 200
+    first: bool = False
+    """Whether nobody has typed anything yet."""
     ready: bool = True
     """Whether it may be sent: what has to be looked at before was, and is not refused."""
 
@@ -119,7 +121,7 @@ async def asking(
         back=_back(doing, act), follows=follows, fields=() if closed else seen, given=texts,
         line=act.line(doing), closed=closed, problem=_sentence(error), places=_places(error),
         status=200 if error is None or given is None else status_of(error),
-        ready=not act.look or (given is not None and error is None),
+        first=given is None, ready=not act.look or (given is not None and error is None),
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def _spec(doing: Doing) -> dict[str, Any]:
 async def _scale(doing: Doing) -> str:
     await edits.write(doing, "Pool", _spec(doing))
     scaling = _spec(doing)["scaling"]
-    return f"Done: {doing.name} has {scaling['minWorkers']} to {scaling['maxWorkers']} workers."
+    return f"Done: {doing.name} has {scaling['minWorkers']} to {count(scaling['maxWorkers'], 'worker')}."
 
 
 async def _scale_follows(doing: Doing) -> Sequence[str]:

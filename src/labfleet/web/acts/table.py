@@ -9,6 +9,7 @@ from labfleet.web.acts import (
     act,
     booking,
     class_acts,
+    generic,
     learning_acts,
     pool_acts,
     session_acts,
@@ -30,14 +31,28 @@ ACTS: tuple[Act, ...] = (
 )
 
 
+def _of_kind(kind: str) -> tuple[Act, ...]:
+    """Return all acts of a kind: its own, and those that every kind has where it has none of its own."""
+    own = [each for each in ACTS if each.kind == kind]
+    taken = {each.verb for each in own}
+    row = KINDS.get(kind)
+    more = () if row is None else generic.of(row)
+    return (*own, *(each for each in more if each.verb not in taken))
+
+
+def every() -> tuple[Act, ...]:
+    """Return all acts of all kinds."""
+    return tuple(each for kind in KINDS for each in _of_kind(kind))
+
+
 def of(kind: str) -> tuple[Act, ...]:
     """Return what can be done with single objects of a kind."""
-    return tuple(each for each in ACTS if each.kind == kind and not each.whole)
+    return tuple(each for each in _of_kind(kind) if not each.whole)
 
 
 def on_kind(kind: str) -> tuple[Act, ...]:
     """Return what can be done with a kind as a whole, such as making one of it."""
-    return tuple(each for each in ACTS if each.kind == kind and each.whole)
+    return tuple(each for each in _of_kind(kind) if each.whole)
 
 
 def offered(services: ServiceContext, caller: Caller, obj: Resource) -> tuple[Offer, ...]:
@@ -46,22 +61,20 @@ def offered(services: ServiceContext, caller: Caller, obj: Resource) -> tuple[Of
 
 
 def of_kind(caller: Caller, kind: str) -> tuple[Offer, ...]:
-    """Return what a list of a kind offers this caller: acts on the kind, and on several of it."""
-    found = [
+    """Return what a page offers this caller to do with a kind as a whole."""
+    return tuple(
         Offer(each.title, act.address(each))
         for each in on_kind(kind)
         if not act.denied(caller.principal, each)
-    ]
-    if any(each.many and not act.denied(caller.principal, each) for each in of(kind)):
-        found.append(Offer("Several at once", f"/acts/{KINDS[kind].plural}"))
-    return tuple(found)
+    )
 
 
 def at(path: str) -> tuple[Act, str] | None:
     """Return the act at an address and the name of the object that it is on; None for no act."""
     verb, _, rest = path.removeprefix(ROOT).partition("/")
     plural, _, name = rest.partition("/")
-    for each in ACTS:
-        if each.verb == verb and each.plural == plural and each.whole == (name == ""):
+    kind = next((row.name for row in KINDS.values() if row.plural == plural), "")
+    for each in _of_kind(kind):
+        if each.verb == verb and each.whole == (name == ""):
             return each, name
     return None

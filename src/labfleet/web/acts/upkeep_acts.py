@@ -10,15 +10,13 @@ from typing import Any
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources import fleet_settings
-from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
 from labfleet.service.core import intake
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.verbs import adoption, leaks, lifecycle, objects, settings_verbs
-from labfleet.web.acts import edits, fields
+from labfleet.service.verbs import adoption, leaks, lifecycle, settings_verbs
+from labfleet.web.acts import fields
 from labfleet.web.acts.act import ROOT, Act, Doing, same
 from labfleet.web.acts.fields import Field
-from labfleet.web.acts.learning_acts import delete_follows
 
 SETTINGS = "/settings"
 _VALUE = 2000
@@ -40,7 +38,9 @@ def _set_fields(_s: ServiceContext, _c: Caller, _o: Any) -> tuple[Field, ...]:
 
 
 def text_of(value: Any) -> str:
-    """Return a setting's value as it is typed."""
+    """Return a setting's value as it is typed; nothing for none."""
+    if value is None:
+        return ""
     if isinstance(value, list | tuple):
         return ", ".join(text_of(each) for each in value)
     return value if isinstance(value, str) else json.dumps(value)
@@ -141,54 +141,6 @@ async def _clock_follows(doing: Doing) -> Sequence[str]:
     ]
 
 
-def _hook_fields(_s: ServiceContext, caller: Caller, _o: Any) -> tuple[Field, ...]:
-    own = () if caller.principal.role == "user" else (
-        Field(name="owner", label="Only of whose sessions", help="Empty: of everything.", most=256),
-    )  # fmt: skip
-    return (
-        Field(name="url", label="Address", help="https://…", required=True, most=2048),
-        Field(name="types", label="Events", first="session.*", required=True,
-              help="Patterns such as session.failed or worker.*, separated by blanks."),
-        *own,
-    )  # fmt: skip
-
-
-def _hook_spec(doing: Doing) -> dict[str, Any]:
-    spec = {"url": doing.text("url"), "types": doing.text("types").split()}
-    return {**spec, "owner": doing.text("owner")} if doing.text("owner") else spec
-
-
-async def _hook(doing: Doing) -> str:
-    new = await objects.create(
-        doing.services, doing.caller, KINDS["Webhook"],
-        {"metadata": {"name": f"hook-{doing.services.ids.uid().replace('-', '')[:12]}"},
-         "spec": _hook_spec(doing)},
-        key=doing.key,
-    )  # fmt: skip
-    return f"Done: webhook {new.name} is told from now on."
-
-
-def _hook_line(doing: Doing) -> str:
-    body = {"apiVersion": "labfleet.dev/v1", "kind": "Webhook",
-            "metadata": {"name": "my-hook"}, "spec": _hook_spec(doing)}  # fmt: skip
-    return f"labfleet apply -f - <<< {shlex.quote(json.dumps(body))}"
-
-
-def _enable(*, enabled: bool) -> Any:
-    async def does(doing: Doing) -> str:
-        await edits.write(doing, "Webhook", {"enabled": enabled})
-        told = "is sent events again" if enabled else "is sent nothing more"
-        return f"Done: {doing.name} {told}."
-
-    return does
-
-
-async def _delete(doing: Doing) -> str:
-    kind = doing.obj.kind
-    await objects.delete(doing.services, doing.caller, KINDS[kind], *doing.where, uid=doing.uid)
-    return f"Done: {kind.lower()} {doing.name} is gone."
-
-
 async def _resolve(doing: Doing) -> str:
     await leaks.resolve(doing.services, doing.caller, *doing.where, note=doing.text("note"))
     return f"Done: leak {doing.name} is closed."
@@ -245,16 +197,6 @@ def _to_settings(_doing: Doing) -> str:
     return SETTINGS
 
 
-def _deletes(kind: str, **more: Any) -> Act:
-    plural = KINDS[kind].plural
-    return Act(
-        verb="delete", kind=kind, title="Delete", right="delete", routes=f"delete{kind}",
-        does=_delete, follows=delete_follows, grave=True, many=True,
-        line=lambda doing: doing.line(f"delete {kind.lower()}"), goes=lambda _doing: f"/{plural}",
-        **more,
-    )  # fmt: skip
-
-
 ACTS = (
     Act(
         verb="set", kind="Settings", title="Set a setting", right="update", whole=True,
@@ -296,24 +238,6 @@ ACTS = (
         line=lambda doing: doing.line("confirm-clock", doing.option("--reason", "reason")),
     ),
     Act(
-        verb="create", kind="Webhook", title="New webhook", right="create", whole=True,
-        routes="createWebhook", does=_hook, fields=_hook_fields, line=_hook_line,
-        goes=lambda _doing: "/webhooks", back="Delete it.",
-    ),
-    Act(
-        verb="disable", kind="Webhook", title="Disable", right="update", routes="patchWebhook",
-        does=_enable(enabled=False), opens=lambda _s, _c, hook: "" if hook.spec.enabled else None,
-        line=lambda doing: doing.applied("Webhook", {"enabled": False}), many=True,
-        undo=lambda doing: same(doing, "webhooks", "enable"),
-    ),
-    Act(
-        verb="enable", kind="Webhook", title="Enable", right="update", routes="patchWebhook",
-        does=_enable(enabled=True), opens=lambda _s, _c, hook: None if hook.spec.enabled else "",
-        line=lambda doing: doing.applied("Webhook", {"enabled": True}), many=True,
-        undo=lambda doing: same(doing, "webhooks", "disable"),
-    ),
-    _deletes("Webhook"),
-    Act(
         verb="resolve", kind="Leak", title="Resolve", right="delete", routes="resolveLeak",
         does=_resolve, follows=_resolve_follows, goes=lambda _doing: "/leaks",
         fields=lambda _s, _c, _o: (Field(name="note", label="What was done", most=400),),
@@ -324,7 +248,4 @@ ACTS = (
         routes="adoptServer", does=_adopt, follows=_adopt_follows, fields=_server_fields,
         line=_adopt_line, goes=lambda _doing: "/workers",
     ),
-    _deletes("Template"),
-    _deletes("Cluster"),
-    _deletes("Queue"),
 )  # fmt: skip

@@ -118,7 +118,7 @@ def _change_line(doing: Doing) -> str:
 
 async def _cancel_drain(doing: Doing) -> str:
     await lifecycle.cancel_drain(doing.services, doing.caller, *doing.where)
-    return f"Asked: {doing.name} takes sessions again."
+    return f"Asked: {doing.name} is open for sessions again."
 
 
 def _draining(_s: ServiceContext, _c: Caller, worker: Worker) -> str | None:

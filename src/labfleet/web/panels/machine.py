@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from labfleet.resources import prices
 from labfleet.resources.meta import Resource
+from labfleet.resources.prices import PriceList
 from labfleet.resources.providers import PROVIDERS
 from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.worker import Worker
@@ -37,7 +37,7 @@ async def make(services: ServiceContext, _caller: Caller, obj: Resource, _asked:
         _events(obj, now),
         Part("Addresses", facts=_addresses(obj)),
         Part("Disk", facts=_disk(obj)),
-        Part("Costs", facts=_costs(obj, now)),
+        Part("Costs", facts=_costs(obj, services.prices, now)),
         Part("What the provider measured", facts=_measured(services, obj, now)),
         _tags(obj),
     ]
@@ -135,13 +135,13 @@ def _disk(worker: Worker) -> Facts:
     return tuple(facts)
 
 
-def _costs(worker: Worker, now: datetime) -> Facts:
+def _costs(worker: Worker, listed: PriceList, now: datetime) -> Facts:
     seen, machine = worker.status.machine, worker.spec.machine
-    price = running_costs.hourly_usd(worker)
+    price = running_costs.hourly_usd(worker, listed)
     stated = machine is not None and machine.hourly_price_usd > 0
-    source = "its template" if stated else f"price list of {prices.REGION}, {prices.AS_OF}"
     facts = [("While it is switched on", usd(price))]
     if price is not None:
+        source = "its template" if stated else f"price list of {listed.as_of}"
         facts.append(("Price from", Cell("text", source)))
     on = seen.state in {"booting", "running", "stopping"}
     word = "unknown" if seen.state is None else "yes" if on else "no"
@@ -150,8 +150,24 @@ def _costs(worker: Worker, now: datetime) -> Facts:
         hours = max(0.0, (now - seen.launched).total_seconds()) / 3600
         so_far = usd(price * hours, unit="USD")
         facts.append((f"Since its launch, {values.number(hours)} h at that price", so_far))
-    facts.append(("Disk", Cell("unknown", "unknown", why="no price of disks is known here")))
+    facts.append(("Disk as wanted", _disk_price(worker, listed)))
     return tuple(facts)
+
+
+def _disk_price(worker: Worker, listed: PriceList) -> Cell:
+    provider: Any = None if worker.spec.machine is None else worker.spec.machine.provider
+    if not isinstance(provider, AwsSettings):
+        return Cell("unknown", "unknown", why="no price of its disk is known")
+    month = listed.disk_month(
+        provider.region,
+        provider.volume_type,
+        provider.volume_size_gib,
+        provider.volume_iops,
+        provider.volume_throughput_mibps or 0,
+    )
+    if month is None:
+        return Cell("unknown", "unknown", why="the price list does not name it")
+    return usd(float(month), unit="USD/month")
 
 
 def _measured(services: ServiceContext, worker: Worker, now: datetime) -> Facts:

@@ -168,7 +168,7 @@ async def promises(services: ServiceContext, caller: Caller, obj: Resource, aske
         empty = "Nobody knows what it can hold: its template is missing or disabled."
     part = Part(
         "Promised times",
-        heads=tuple(Head(column.title, column.wide) for column in found.section.columns),
+        heads=tuple(Head(column.title, column.wide) for column in found.columns),
         rows=tuple(row.cells for row in found.rows),
         whole=True,
         empty=empty,

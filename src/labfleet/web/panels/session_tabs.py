@@ -1,4 +1,4 @@
-"""The tabs of a session's page that show one side of it whole: access, ports, decision, events."""
+"""The tabs of a session's page that show one side of it whole: access, ports, decision."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ class PortRow:
 
 @dataclass(frozen=True, slots=True)
 class PortsPanel:
-    """Ports as they were given against those seen last, and when that was."""
+    """Ports as they were given against those seen last; `at` is when the whole lab was looked at."""
 
     rows: tuple[PortRow, ...]
     more: int
+    looked: bool
     at: Cell | None
     said: str
     commands: tuple[str, ...]
@@ -92,6 +93,7 @@ async def ports(
     return PortsPanel(
         rows=tuple(rows[:PORTS]),
         more=max(0, len(rows) - PORTS),
+        looked=obj.status.observed_ports is not None,
         at=None if at is None else values.instant(at, now),
         said=said,
         commands=(f"labfleet observe {_named(obj)}",),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import refs
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -58,7 +61,7 @@ async def panel(
 ) -> UsePanel:
     """Return the tab of a session, whatever it has used so far."""
     assert isinstance(obj, Session)  # noqa: S101 - the table of tabs says so
-    found = await series.of(services, obj)
+    found = await _series(services, obj)
     rows = tuple(_rows(services, obj, found))
     measured = any(each.newest != UNKNOWN or each.peak != UNKNOWN for each in rows)
     if obj.status.started_at is None:
@@ -75,6 +78,18 @@ async def panel(
         said=tuple(each for each in said if each),
         note=note,
     )
+
+
+async def _series(services: ServiceContext, session: Session) -> Series:
+    """Return what was measured from when its lab was up to its end, or to now."""
+    status = session.status
+    up = status.ready_at or status.started_at
+    since = "" if up is None else format_instant(up)
+    found = await series.of(services, session, since=since)
+    end = status.ended_at
+    if end is None or end <= found.since:
+        return found
+    return msgspec.structs.replace(found, until=min(end, found.until))
 
 
 def _rows(services: ServiceContext, session: Session, found: Series) -> Iterator[UseRow]:

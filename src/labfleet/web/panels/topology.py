@@ -12,9 +12,10 @@ from labfleet.resources.meta import Resource
 from labfleet.resources.topology_map import TopologyMap
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.web import topology_picture
+from labfleet.web.addresses import changed
 from labfleet.web.part_of_rows import PartOfRows, part
 from labfleet.web.topology_picture import DRAWN, LINKS, Picture
-from labfleet.web.view import Asked
+from labfleet.web.view import Asked, Tab
 
 KEPT = 4
 """Labs that a process keeps as they were read, for whoever looks next or pages on."""
@@ -22,10 +23,15 @@ KEPT = 4
 
 @dataclass(frozen=True, slots=True)
 class TopologyPanel:
-    """The tab: its sentences, the drawing (None where none is made), and the two tables."""
+    """The tab: its sentences, the drawing (None where none is made), and the two tables.
+
+    `sizes` lead to the drawing in its own size, or as wide as the page (`fits`).
+    """
 
     said: tuple[str, ...]
     picture: Picture | None
+    sizes: tuple[Tab, Tab]
+    fits: bool
     nodes: PartOfRows[tuple[str, ...]]
     links: PartOfRows[tuple[str, ...]]
 
@@ -43,8 +49,13 @@ async def panel(
          each.second_end)
         for each in found.links
     ]  # fmt: skip
+    fits = asked.last("size") == "page"
+    sizes = (
+        Tab("Its own size", changed(asked, size=None) if fits else ""),
+        Tab("As wide as the page", "" if fits else changed(asked, size="page")),
+    )
     return TopologyPanel(
-        _said(found), drawn, part(nodes, asked, "nodes"), part(links, asked, "links")
+        _said(found), drawn, sizes, fits, part(nodes, asked, "nodes"), part(links, asked, "links")
     )
 
 

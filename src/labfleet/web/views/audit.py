@@ -11,7 +11,7 @@ from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import audit
-from labfleet.service.reads.audit import AuditQuery, FieldChange
+from labfleet.service.reads.audit import AuditPage, AuditQuery, FieldChange
 from labfleet.service.reads.history import Told
 from labfleet.web import values, words
 from labfleet.web.addresses import changed
@@ -66,9 +66,19 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> AuditL
         earlier="" if found.before is None else changed(asked, before=found.before),
         newest=changed(kept) if before else "",
         horizon=found.horizon,
-        # Earlier pages stay as they are.
-        follows="" if before else ",".join(words.followed()),
+        follows="" if before else _follows(query, found),
     )
+
+
+def _follows(query: AuditQuery, found: AuditPage) -> str:
+    """Return the kinds at whose change the page is fetched again.
+
+    Earlier pages stay as they are. What is so rare that a look reads all that one question may
+    read is not looked for every few seconds.
+    """
+    if found.before is not None and len(found.found) < ROWS:
+        return ""
+    return query.kind or ",".join(words.followed())
 
 
 def _revision(said: str) -> int:

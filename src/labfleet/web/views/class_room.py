@@ -17,6 +17,8 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import classes
 from labfleet.service.reads.classes import ClassNow, SeatNow
 from labfleet.web import seat_deeds, seat_words, values, words
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.seat_deeds import Deed
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
@@ -72,7 +74,7 @@ class ClassRoom:
     parts: tuple[Part, ...]
     seats: tuple[SeatTile, ...]
     listed: tuple[SeatTile, ...]
-    deeds: tuple[Deed, ...]
+    acts: tuple[Offer, ...]
     course: tuple[str, str]
     before: str
     after: str
@@ -99,6 +101,7 @@ class ClassList:
 
     rows: tuple[ClassRow, ...]
     left_out: int
+    booking: tuple[Offer, ...] = ()
 
 
 def address(group: Group) -> str:
@@ -109,7 +112,8 @@ def address(group: Group) -> str:
 async def listed(services: ServiceContext, caller: Caller, _asked: Asked) -> ClassList:
     """Return the classes of the caller that are not over."""
     found, now = await classes.ahead(services, caller), services.clock.now()
-    return ClassList(tuple(_class(each, now) for each in found.groups), found.left_out)
+    rows = tuple(_class(each, now) for each in found.groups)
+    return ClassList(rows, found.left_out, table.of_kind(caller, Group.__name__))
 
 
 def _class(group: Group, now: datetime) -> ClassRow:
@@ -158,7 +162,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> ClassR
         ),
         seats=tuple(rows[first:last]),
         listed=tuple(tiles),
-        deeds=tuple(seat_deeds.of_group(caller.principal, group)) if _open(tiles) else (),
+        acts=table.offered(services, caller, group),
         course=("", "") if course is None else (
             course.name, values.address("courses", course.name, course.namespace)
         ),
@@ -179,10 +183,6 @@ def _at(home: str, part: str, number: int = 1) -> str:
     if not asked:
         return home
     return f"{home}{'&' if '?' in home else '?'}{urlencode(asked)}"
-
-
-def _open(tiles: list[SeatTile]) -> bool:
-    return any(each.deeds for each in tiles)
 
 
 def _tile(who: Principal, room: ClassNow, seat: SeatNow, now: datetime) -> SeatTile:

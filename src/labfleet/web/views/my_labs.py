@@ -12,11 +12,12 @@ from labfleet.resources import conditions, zones
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.access import Principal
-from labfleet.service.core.roles import Role
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import own_labs
 from labfleet.service.reads.own_labs import OwnLab
 from labfleet.web import seat_deeds, seat_words, values
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.seat_deeds import Deed
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
@@ -52,8 +53,7 @@ class MyLabs:
     older: int
     left_out: int
     empty: bool
-    teaches: bool
-    """Whether it says nothing because others sit on what this person booked, or nothing is booked."""
+    booking: tuple[Offer, ...]
 
 
 async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> MyLabs:
@@ -69,7 +69,7 @@ async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> MyLab
         older=found.older,
         left_out=found.left_out,
         empty=not (found.now or found.next or found.past),
-        teaches=who.role is not Role.USER,
+        booking=table.of_kind(caller, Session.__name__),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,9 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import audit, settings_told
 from labfleet.service.reads.settings_told import ToldSetting
 from labfleet.web import values
+from labfleet.web.acts import table
+from labfleet.web.acts.act import ROOT as ACT
+from labfleet.web.acts.act import Offer
 from labfleet.web.addresses import changed
 from labfleet.web.overview import Row
 from labfleet.web.values import Cell
@@ -45,6 +48,7 @@ class SettingsPage:
     choices: tuple[Tab, ...]
     commands: tuple[str, ...]
     history: str
+    acts: tuple[Offer, ...]
 
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> SettingsPage:
@@ -52,17 +56,19 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
     found = await settings_told.told(services, caller)
     changed_only = asked.last("show") == "changed"
     now, reads_audit = services.clock.now(), caller.principal.role in audit.READERS
+    admin = access.may(caller.principal, "update", "Settings")
     shown: dict[str, list[Row]] = {}
     for each in found:
         if changed_only and each.value.source == "default":
             continue
         section = each.value.setting.partition(".")[0]
-        shown.setdefault(section, []).append(_row(each, now, linked=reads_audit))
+        row = _row(each, now, linked=reads_audit)
+        cells = (_named(each.value.setting, able=admin), *row.cells[1:])
+        shown.setdefault(section, []).append(replace(row, cells=cells))
     sections = [
         SettingsSection(name, " ".join(descriptions.about(SECTIONS[name]).split()), tuple(rows))
         for name, rows in shown.items()
     ]
-    admin = access.may(caller.principal, "update", "Settings")
     return SettingsPage(
         sections=tuple(sections),
         choices=(
@@ -75,7 +81,15 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
                "labfleet settings unset idle.timeoutMinutes") if admin else ()),
         ),
         history="/audit" + changed(Asked({}), kind="Settings", name=NAME) if reads_audit else "",
+        acts=table.of_kind(caller, "Settings"),
     )  # fmt: skip
+
+
+def _named(setting: str, *, able: bool) -> Cell:
+    """Return the name of a setting, which leads those to its form who may change it."""
+    if not able:
+        return Cell("text", setting)
+    return Cell("link", setting, href=f"{ACT}set/settings?setting={setting}")
 
 
 def _row(each: ToldSetting, now: datetime, *, linked: bool) -> Row:

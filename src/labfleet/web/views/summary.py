@@ -150,8 +150,8 @@ def costs_told(costs: RunningCosts) -> tuple[tuple[str, Cell], ...]:
     """Return what the fleet costs now, in words with their values."""
     if costs.usd is None:
         why = f"no price is known of {count(costs.machines, 'machine')} that run"
-        return (("Now", Cell("unknown", "unknown", why=why)),)
-    told = [("Now", usd(costs.usd)), ("With sessions", usd(costs.used))]
+        return (("Machines now", Cell("unknown", "unknown", why=why)),)
+    told = [("Machines now", usd(costs.usd)), ("With sessions", usd(costs.used))]
     told.append(("Without sessions", usd(costs.unused)))
     told.append(("Machines on", Cell("text", str(costs.machines))))
     if costs.unpriced:

@@ -83,22 +83,13 @@ def _trouble(draft: Draft) -> str:
 def _note_done(draft: Draft, order: LabOrder) -> None:
     """Record what is off now, as it was ordered."""
     off, nodes = draft.status.lab_off, draft.seen.nodes or ()
-    if order.verb in {"start", "restart"}:
-        kept = () if off is None or not order.node else off.nodes
-        left = tuple(each for each in kept if each not in _labels(draft, order))
-        whole = off is not None and off.whole and bool(order.node)
-        whole = whole and all(each.state in lab_orders.OFF for each in nodes)
-        _set_off(draft, whole=whole, nodes=left, by=order.by)
-    elif order.node:
-        before = () if off is None else off.nodes
-        _set_off(
-            draft,
-            whole=all(each.state in lab_orders.OFF for each in nodes),
-            nodes=tuple(sorted({*before, *_labels(draft, order)}))[:NODES],
-            by=order.by,
-        )
-    else:
-        _set_off(draft, whole=True, nodes=(), by=order.by)
+    dark = {each.label for each in nodes if each.state in lab_orders.OFF}
+    before = dark if off is not None and off.whole else set(() if off is None else off.nodes)
+    meant = _labels(draft, order) if order.node else {each.label for each in nodes}
+    ordered = before - meant if order.verb in {"start", "restart"} else before | meant
+    whole = all(each.state in lab_orders.OFF for each in nodes)
+    left = () if whole else tuple(sorted(ordered & dark))[:NODES]
+    _set_off(draft, whole=whole, nodes=left, by=order.by)
 
 
 def _labels(draft: Draft, order: LabOrder) -> set[str]:

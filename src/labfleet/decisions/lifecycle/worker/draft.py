@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from labfleet.decisions import hosted_labs, port_holders, provider, stray_labs
+from labfleet.decisions.lab_orders import LabNode
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
@@ -41,7 +42,7 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 P = WorkerPhase
 Action = Literal[
     "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
-    "telemetry", "claim", "tags", "remove_lab",
+    "telemetry", "claim", "tags", "remove_lab", "operate_lab",
 ]  # fmt: skip
 
 ABSENCE_COUNTED = 60.0
@@ -97,7 +98,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     `provider` None: it was not asked anything; `checks_asked` False: people switched its checks
     off. `server_silent` are the seconds since CML last answered, once this look was over. `trouble`
     says why something could not be looked at. `idle` is what a look for the idle rule found.
-    `labs` are all on the server that have nodes, `strays` those with our marker that are no session's; `unasked_ports` the numbers that labs
+    `labs` are all on the server that have nodes, `order_nodes` those of the lab that is ordered about,
+    `strays` those with our marker that are no session's; `unasked_ports` the numbers that labs
     there name and were not given, `port_use` how the ports are used beside them; `drifted` the
     sessions here whose labs have drifted ports, None: not looked.
     """
@@ -116,6 +118,7 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     port_use: PortUse | None = None
     drifted: tuple[str, ...] | None = None
     labs: hosted_labs.SeenLabs | None = None
+    order_nodes: tuple[LabNode, ...] | None = None
     strays: tuple[SeenLab, ...] | None = None
     stray_rules: stray_labs.Rules = stray_labs.Rules()
     sessions: int = 0
