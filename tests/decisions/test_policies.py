@@ -177,6 +177,12 @@ def test_a_window_over_midnight_is_of_the_day_on_which_it_opens():
     assert hours == [22, 23, 24, 25, 26, 27, 28, 29]
 
 
+def test_a_whole_day_is_open_at_every_minute():
+    """From midnight to midnight leaves out nothing, also where the day has 25 hours."""
+    window = Window(start="00:00", end="00:00", zone="America/New_York")
+    assert len(opened(window, datetime(2026, 10, 31, 20, tzinfo=UTC), 2400)) == 2400
+
+
 def test_a_zone_that_nobody_knows_is_never_open():
     """Such a window adds nothing, rather than counting in another zone."""
     assert opened(Window(start="00:00", end="23:59", zone="Mars/Base"), NOW, 5) == []

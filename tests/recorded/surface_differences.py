@@ -8,6 +8,7 @@ from surface_of_groups import GROUPS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
 from surface_of_recommendations import RECOMMENDATIONS
+from surface_of_scaling import SCALING
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 from surface_of_stream import STREAM
@@ -452,6 +453,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | GROUPS
     | KEPT
+    | SCALING
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS
