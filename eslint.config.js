@@ -5,9 +5,10 @@ import js from "@eslint/js";
 
 // What the scripts may take from the browser: TypeScript knows far more, also `name` and `event`.
 const BROWSER = [
-  "AbortController", "BroadcastChannel", "DOMParser", "Element", "Intl", "TextDecoderStream",
-  "clearInterval", "clearTimeout", "document", "fetch", "location", "navigator", "performance",
-  "setInterval", "setTimeout", "window",
+  "AbortController", "BroadcastChannel", "CustomEvent", "DOMParser", "Element",
+  "HTMLAnchorElement", "HTMLDialogElement", "HTMLElement", "HTMLInputElement", "Intl",
+  "TextDecoderStream", "addEventListener", "clearInterval", "clearTimeout", "document",
+  "fetch", "location", "navigator", "performance", "setInterval", "setTimeout", "window",
 ];
 const AS_TEXT = "Text goes into the page as text nodes: dom.js.";
 

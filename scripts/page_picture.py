@@ -31,7 +31,7 @@ WORDS = """({
   navigation: [...document.querySelectorAll('nav a')].map((each) => each.textContent.trim()),
   headings: [...document.querySelectorAll('thead th')].map((each) => each.textContent.trim()),
 })"""
-BUSY = """document.querySelectorAll('table[data-kind=Session] .state.good').length >= 12
+BUSY = """Number(document.querySelector('[data-vital="Session/running"] b')?.textContent) >= 12
   && document.getElementById('mark')?.dataset.state === 'live'"""
 
 

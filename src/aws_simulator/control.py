@@ -5,6 +5,7 @@ bodies are listed in ROUTES and described in docs/reference/aws-simulator.md.
 """
 
 import dataclasses
+import datetime as dt
 import json
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from urllib.parse import parse_qs
 from moto.ec2.exceptions import EC2ClientError
 from moto.moto_api._internal import mock_random
 
-from aws_simulator import faults, images, invariants, outside_acts, views
+from aws_simulator import faults, images, invariants, meter, outside_acts, views
 from aws_simulator.calls import Environ, Refusal, Reply, json_reply
 from aws_simulator.snapshots import Snapshots
 from aws_simulator.world import OutsideAct, World
@@ -97,6 +98,16 @@ class Control:
         self.world.settle()
         with self.world.lock:
             return views.summary(self.world)
+
+    def bill(self, body: dict[str, Any], query: dict[str, str]) -> Any:
+        """Return what a month (`2026-11`) has cost so far, by prices of the body or the usual ones."""
+        self.world.settle()
+        with self.world.lock:
+            now = self.world.clock.now()
+            wanted = body.get("month") or query.get("month") or ""
+            month = wanted or dt.datetime.fromtimestamp(now, tz=dt.UTC).strftime("%Y-%m")
+            prices = body.get("prices", meter.PRICES)
+            return meter.bill(views.metered(self.world), month, prices, now)
 
     def notices(self, _body: Any, _query: dict[str, str]) -> Any:
         """Return what EventBridge would have carried: spot warnings and scheduled events."""
@@ -216,6 +227,8 @@ ROUTES: dict[tuple[str, str], Answer] = {
     ("GET", "journal"): Control.journal,
     ("GET", "state"): Control.state,
     ("GET", "summary"): Control.summary,
+    ("GET", "bill"): Control.bill,
+    ("POST", "bill"): Control.bill,
     ("GET", "notices"): Control.notices,
     ("GET", "invariants"): Control.invariants,
     ("POST", "invariants"): Control.invariants,

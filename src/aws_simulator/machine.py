@@ -65,6 +65,7 @@ class Machine:
     busy: bool = False
     retry_at: float = 0.0
     boot_asked: bool = False
+    disks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
     def enter(self, state: str, now: float, lasts: float = math.inf) -> None:
         """Move to a state at a time; `lasts` is how long a transient state takes."""

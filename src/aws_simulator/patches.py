@@ -29,7 +29,16 @@ from moto.ec2.models.tags import TagBackend
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses import instances as responses_instances
 
-from aws_simulator import addresses, attachments, launching, metrics, outside_acts, paging, spot
+from aws_simulator import (
+    addresses,
+    attachments,
+    launching,
+    meter,
+    metrics,
+    outside_acts,
+    paging,
+    spot,
+)
 from aws_simulator.active import ORIGINALS, activate, machine_of, world
 from aws_simulator.machine import CODES, IllegalStateError
 from aws_simulator.seen import shown_tags
@@ -151,6 +160,8 @@ def settled(instance: Any, step: str, facts: dict[str, Any]) -> None:
     if step == "stopped":
         addresses.rest(instance)
     if step == "terminated":
+        machine = world().machines[instance.id]
+        machine.disks = meter.disks(instance, machine.launched, machine.terminated_at)
         addresses.release(instance)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from moto.ec2.models import ec2_backends
 
+from aws_simulator import meter
 from aws_simulator.launching import tags_of
 from aws_simulator.seen import NO_TOKEN
 from aws_simulator.world import World
@@ -44,6 +45,20 @@ def _instance(world: World, instance: Any) -> dict[str, Any]:
         "volumes": [device.volume_id for device in instance.block_device_mapping.values()],
         "cml_calls_open": list(machine.calls),
     }
+
+
+def metered(world: World) -> list[dict[str, Any]]:
+    """Return what the meter bills: every instance ever launched, its runs and its disks."""
+    return [
+        {
+            "id": instance.id,
+            "type": instance.instance_type,
+            "runs": list(machine.runs),
+            "volumes": machine.disks or meter.disks(instance, machine.launched, None),
+        }
+        for instance in world.instances.values()
+        for machine in (world.machines[instance.id],)
+    ]
 
 
 def _backends() -> list[Any]:

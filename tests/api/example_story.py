@@ -24,9 +24,11 @@ from api_caller import api as opened
 from fleet_world import TOPOLOGY
 
 from labfleet.interfaces import store as stores
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import series
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.history import Run, RunKind, Use
+from labfleet.resources.hosted_labs import HostedLab
 from labfleet.resources.image import Catalogue, Image, ImageStatus
 from labfleet.resources.kept_work import KeptWork
 from labfleet.resources.kinds import KINDS
@@ -34,7 +36,7 @@ from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.region import Region
-from labfleet.resources.session import SessionPhase
+from labfleet.resources.session import LabStatus, SessionPhase
 from labfleet.resources.worker import CmlStatus, LicenceStatus, WorkerPhase
 
 FILE = HERE.parents[1] / "src" / "labfleet" / "api" / "core" / "examples.json"
@@ -106,6 +108,11 @@ def licences() -> Iterator[Step]:
     yield "GET", f"{at}/ports", None
     sent = {"first": 5041, "reason": "that lab is switched off"}
     yield "POST", f"{at}/ports/release", sent
+    yield "GET", f"{at}/labs", None
+    said = {"reason": "the reference lab of the course"}
+    yield "POST", f"{at}/labs/lab-9/ignore", said
+    yield "DELETE", f"{at}/labs/lab-9/ignore", None
+    yield "POST", f"{at}/labs/lab-9/order", {"order": "stop"}
     yield "POST", f"{at}/console", {}
     region = "/api/workers/region/eu-west-1/workers/w2/license"
     yield "POST", region, {"token": TOKEN}
@@ -391,7 +398,22 @@ async def life_of_a_run(ask: Recorder, run: str) -> None:
     await ask.ask("POST", "/simulation_complete", ended)
     await ask.ask("GET", "/api/v1/predictions")
     await ask.ask("GET", "/api/v1/calendar")
+    for below in ("", "/statement", "/prices"):
+        await ask.ask("GET", f"/api/v1/cost{below}")
+    day = format_instant(ask.api.world.clock.now() + timedelta(days=7))
+    exam = f"at={day}&sessions=2&definition=two"
+    await ask.ask("GET", f"/api/v1/pools/exam/plan?{exam}")
     await ask.ask("DELETE", f"/api/v1/simulations/{run}")
+
+
+async def a_lab_that_runs(ask: Recorder, session: Any) -> None:
+    """Order something of the lab of a session, which runs for that while."""
+    status = ask.api.world.status
+    lab = LabStatus(title="s9", marker=session.metadata.uid, id="lab-s9", state="STARTED")
+    await status(session, phase=SessionPhase.RUNNING, lab=lab)
+    await ask.ask("POST", "/api/v1/sessions/s9/lab", {"order": "restart", "node": "r1"})
+    await ask.ask("GET", "/api/v1/sessions/s9/consoles")
+    await status(session, phase=SessionPhase.FAILED, lab=None)
 
 
 async def play(api: Api) -> dict[str, dict[str, Any]]:
@@ -407,7 +429,10 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     ready = {"phase": WorkerPhase.READY, "summary": "running", "machine": machine}
     held = HeldPorts(transport="tcp", first=5041, last=5042, lab="lab-9", owner="kim",
                      since=world.clock.now())  # fmt: skip
-    await world.status(workers["w2"], **ready, held_ports=(held,), cml=CmlStatus(labs=1))
+    lab = HostedLab(id="lab-9", title="ospf", owner="kim", state="STARTED", nodes=4, running=3,
+                    since=world.clock.now())  # fmt: skip
+    seen = {"held_ports": (held,), "hosted_labs": (lab,), "cml": CmlStatus(labs=1)}
+    await world.status(workers["w2"], **ready, **seen)
     licence = LicenceStatus(registration="COMPLETED", registered=True, licensed=True)
     await world.status(workers["w6"], **ready, licence=licence)
     await world.status(workers["w5"], phase=WorkerPhase.TERMINATED, summary="terminated")
@@ -437,6 +462,7 @@ async def play(api: Api) -> dict[str, dict[str, Any]]:
     failed = await world.services.objects.get(KINDS["Session"].type, "s9", "default")
     await world.status(failed, phase=SessionPhase.FAILED, reason="WorkerLost")
     await ask.ask("POST", "/api/v1/sessions/s9/retry", {"reason": "the worker was lost"})
+    await a_lab_that_runs(ask, failed)
     await what_a_person_holds(ask)
     at = world.clock.now()
     kept = KeptWork(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labfleet.cli.commands import waiting, watching
-from labfleet.cli.kit import exits, human_units, paths, sse, targets, yamltext
-from labfleet.resources import documents
+from labfleet.cli.kit import exits, human_units, paths, sse, targets
+from labfleet.resources import documents, yamltext
 from labfleet.resources.kinds import KINDS
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)

@@ -20,7 +20,14 @@ from cml_simulator.core.model import Node, State
 from cml_simulator.core.profile import Machine, Rules
 from cml_simulator.core.server import ADMIN_ID, Server
 from cml_simulator.core.server_conditions import ServerConditions
-from labfleet.interfaces.lab_host import HostAddress, Lab, LabHost, LabObservation, NodeState
+from labfleet.interfaces.lab_host import (
+    HostAddress,
+    Lab,
+    LabHost,
+    LabObservation,
+    NodeState,
+    NodeVerb,
+)
 from labfleet.kernel import errors
 from labfleet.rehearsal.time.virtual_host import SeededRng
 from labfleet.rehearsal.worlds.cml import CmlServers, DirectHost, DirectHosts
@@ -315,6 +322,10 @@ class ScriptedHost(DirectHost):
     async def wipe(self, lab_id: str) -> None:
         await self._noted("wipe", lab_id)
         await self._in_order("wiped while nodes run", super().wipe(lab_id))
+
+    async def operate_node(self, lab_id: str, node_id: str, verb: NodeVerb) -> None:
+        await self._noted(f"{verb}_node", lab_id)
+        await super().operate_node(lab_id, node_id, verb)
 
     async def delete(self, lab_id: str) -> None:
         await self._noted("delete", lab_id)

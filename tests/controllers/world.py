@@ -69,7 +69,7 @@ MACHINE: dict[str, Any] = {
 }
 CHANGES = frozenset([
     "commit", "launch", "start", "stop", "terminate", "register", "deregister", "import_lab",
-    "wipe", "delete", "extract", "download", "keep_lab",
+    "wipe", "delete", "extract", "download", "keep_lab", "operate_node",
 ])  # fmt: skip
 HOUR = 3600.0
 Strike = Callable[[str, int], str | None]
@@ -442,8 +442,7 @@ class World:
         page = await self.store.list("Session")
         for item in page.items:
             if item.uid == marker:
-                effect = KINDS["Session"].type, item
-                stored = await self.services.objects.get(*(effect[0], item.key.name, "default"))
+                stored = await self.services.objects.get(Session, item.key.name, "default")
                 held = None if stored is None else stored.status.effect
                 if held is not None and held.kind == kind:
                     return
@@ -453,7 +452,9 @@ class World:
             named = {} if held is None else {held.kind: held.parameters}
             if kind == "stop" and "stop_labs" in named:
                 return
-            if named.get("remove_lab") == {"lab": lab_id, "uid": marker}:
+            told = named.get("operate_lab", {})
+            ordered = (told.get("call"), told.get("lab")) == (kind.removesuffix("_node"), lab_id)
+            if ordered or named.get("remove_lab") == {"lab": lab_id, "uid": marker}:
                 return
         self.wrong.append(f"{kind} of lab {lab_id} without an open effect")
 

@@ -15,6 +15,7 @@ from session_records import sessions
 from labfleet.decisions import notices
 from labfleet.resources import conditions
 from labfleet.resources.definition import LabUser
+from labfleet.resources.lab_orders import LabOrder
 from labfleet.resources.notice import Notice, NoticeType
 from labfleet.resources.session import (
     TERMINAL,
@@ -243,3 +244,28 @@ def test_a_cancel_names_who_asked_for_it() -> None:
     server.step()
     (said,) = told(before, server.session)
     assert "was stopped: cancelled by bob: room is needed" in said.subject
+
+
+def test_what_others_did_to_the_lab_is_told_once_and_own_orders_are_not() -> None:
+    """An operator's order, and each way in which the lab was changed in CML; another message is no news."""
+    old = booked(phase=S.RUNNING)
+    at = {"at": NINE, "until": NINE + HOUR}
+    own = LabOrder(id="1", verb="stop", by=old.spec.owner, **at)
+    theirs = LabOrder(id="2", verb="wipe", node="r1", by="op", **at)
+    for order, said in ((own, []), (theirs, ["notice.lab_ordered"])):
+        new = msgspec.structs.replace(old, spec=msgspec.structs.replace(old.spec, lab_order=order))
+        assert types(told(old, new)) == said
+        assert types(told(new, new)) == []
+
+    def changed(before: Session, reason: SessionReason, message: str) -> Session:
+        kind = SessionCondition.LAB_CHANGED
+        facts = conditions.put(before.status.conditions, kind, "True", reason, message, now=NINE)
+        return now_is(before, conditions=facts)
+
+    one = changed(old, SessionReason.EDITED_OUTSIDE, "node added: r9")
+    more = changed(one, SessionReason.EDITED_OUTSIDE, "nodes added: r8, r9")
+    wiped = changed(more, SessionReason.WIPED_OUTSIDE, "it was wiped")
+    [notice] = told(old, one)
+    assert notice.subject.endswith("its lab is not as it was: node added: r9")
+    assert told(one, more) == []
+    assert types(told(more, wiped)) == ["notice.lab_changed"]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
+from surface_of_hands import HANDS
 from surface_of_kept import KEPT
 from surface_of_learned import LEARNED
+from surface_of_livelabs import LIVE_LABS
+from surface_of_money import MONEY
 from surface_of_recommendations import RECOMMENDATIONS
 from surface_of_scaling import SCALING
 from surface_of_sessions import SESSIONS
@@ -454,11 +457,14 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     | GROUPS
     | KEPT
     | SCALING
+    | LIVE_LABS
+    | MONEY
     | LEARNED
     | RECOMMENDATIONS
     | SLOTS
     | DRIFT
     | STREAM
+    | HANDS
     | {
         f"/components/schemas/{place}": _PROVIDER
         for place in (

@@ -98,13 +98,32 @@ class Browser:
         return Reader(reply.raw.decode())
 
     async def post(
-        self, target: str, fields: dict[str, str], *, scheme: str = "http", **headers: str
+        self, target: str, fields: dict[str, Any], *, scheme: str = "http", **headers: str
     ) -> Reply:
         sent = {"Host": HOST, "Content-Type": "application/x-www-form-urlencoded"}
         sent |= {key.replace("_", "-"): value for key, value in headers.items()}
         scope = scope_of("POST", target, {key: value for key, value in sent.items() if value})
         scope["scheme"] = scheme
-        return await exchange(self.app, scope, urlencode(fields).encode())
+        return await exchange(self.app, scope, urlencode(fields, doseq=True).encode())
+
+    async def seal(self, target: str, role: str = "admin", owner: str = "") -> str:
+        """Return the hidden field of the form on a page."""
+        page = await self.page(target, role, owner)
+        return next(str(each["value"]) for each in page.all("input") if each.get("name") == "form")
+
+    async def send(
+        self, target: str, fields: dict[str, str], role: str = "admin", owner: str = ""
+    ) -> Reply:
+        """Fill in the form of a page and send it, as a person does."""
+        seal = await self.seal(target, role, owner)
+        return await self.sent(target, {"form": seal, **fields}, role, owner)
+
+    async def sent(
+        self, target: str, fields: dict[str, Any], role: str = "admin", owner: str = ""
+    ) -> Reply:
+        """Send a form as it is, with the cookie of a role."""
+        cookie = f"labfleet-8470={await self.token(role, owner)}"
+        return await self.post(target, fields, Origin=ORIGIN, Cookie=cookie)
 
     async def ask(self, target: str, body: Any) -> Reply:
         """Call the API as a program does."""

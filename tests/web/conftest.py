@@ -13,6 +13,9 @@ for folder in ("service", "api", "web"):
     sys.path.insert(0, str(HERE.parent / folder))
 from browser import Browser
 from browser import browser as opened
+from screen import screen
+
+__all__ = ["screen"]
 
 
 @pytest_asyncio.fixture

@@ -270,7 +270,7 @@ async def leaders(told: Surfaces) -> None:
     listed = (await told.run("leaders")).splitlines()
     assert listed[1].split()[:3] == ["scheduler", "nobody", "-"]
     assert listed[2].split()[:4] == ["worker-controller", "led", HOLDER, "1"]
-    page = await told.page("/")
+    page = await told.page("/replicas")
     assert f"{HOLDER} (this server) 1" in page
     assert "scheduler ○ nobody nobody 0" in page
     assert told.metric("labfleet_leader", role="worker-controller", holder=HOLDER) == 1.0

@@ -126,9 +126,9 @@ async def test_the_document_describes_it(site: Browser) -> None:
 @pytest.mark.asyncio
 async def test_the_pages_show_it(site: Browser) -> None:
     """A table of its own that says what to do while it is empty, its states, its own page."""
-    assert "labfleet apply -f gadget.yaml" in plain(await site.get("/"))
+    assert "labfleet apply -f gadget.yaml" in plain(await site.get("/live"))
     await make(site, "g-1", colour="red")
-    page = await site.page("/")
+    page = await site.page("/live")
     assert "RESTING" in page.rows["Gadget/default/g-1"]
     assert {"href": "/gadgets/g-1"} in page.all("a")
     assert "red" in plain(await site.get("/gadgets/g-1"))

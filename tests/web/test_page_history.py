@@ -91,3 +91,15 @@ async def test_people_see_their_own_and_nonsense_is_refused(browser: Browser) ->
     assert (await browser.get("/history?kind=Lab")).status == 400
     assert (await browser.get("/history?cursor=x")).status == 400
     assert (await browser.get("/history?kind=WorkerBoot", role="user")).status == 403
+
+
+@pytest.mark.asyncio
+async def test_a_run_leads_to_its_object_while_that_is_there(browser: Browser) -> None:
+    """By the object itself and not by its name: another one may have it now."""
+    await browser.world.definition()
+    made = await browser.world.session("s1", owner="ann")
+    about = {"kind": RunKind.SESSION, "family": "two", "owner": "ann", "name": "s1"}
+    await keep(browser, run(made.metadata.uid, **about), run("other", **about))
+    await browser.world.services.fresh()
+    links = [each.get("href") for each in (await browser.page("/history")).all("a")]
+    assert links.count("/sessions/s1") == 1

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from browser import Browser
-from chromium import Chromium, Tab
-from chromium import chromium as started
 from fleet_world import ADMIN, MACHINE
+from screen import Screen
 
-from labfleet.app import serving
-from labfleet.app.settings import Settings
 from labfleet.interfaces.store import Cause, Commit, Teach
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Condition
@@ -28,12 +19,10 @@ from labfleet.service.verbs import objects, settings_verbs
 
 pytestmark = pytest.mark.real
 EVIL = "<img src=x onerror=document.title='broken'>"
-# The folder of the page's scripts; from there a test gets the page's own modules, not copies.
-SCRIPT = "document.querySelector('script[type=module]').src.replace(/[^/]*$/, '')"
 # What the server would draw now, beside what stands in the page. How long ago something was goes on
 # by the browser's clock while the fleet's stands: only the instant itself is compared.
 COMPARE = """(async () => {
-  const page = new DOMParser().parseFromString(await (await fetch('/')).text(), 'text/html');
+  const page = new DOMParser().parseFromString(await (await fetch('/live')).text(), 'text/html');
   const text = (node) => [...node.querySelectorAll('tr[data-key]')].map((row) =>
     [row.dataset.key, row.className.replace('fresh', '').trim(),
      ...[...row.cells].map((cell) => cell.innerHTML.replace(/ data-zoned="1"/g, '')
@@ -41,48 +30,6 @@ COMPARE = """(async () => {
        .replace(/\\.000Z"/g, 'Z"') + '|' + (cell.title ?? ''))].join('\\n')).join('\\n\\n');
   return [text(page.querySelector('main')), text(document.querySelector('main'))];
 })()"""
-
-
-@dataclass
-class Screen:
-    """The browser, the installation that it looks at, and where that is."""
-
-    chromium: Chromium
-    browser: Browser
-    url: str
-
-    async def signed_in(self, path: str = "/") -> Tab:
-        """Open a tab and sign in through the form, as a person does."""
-        tab = await self.chromium.open()
-        await tab.go(self.url + path)
-        if await tab.run("location.pathname === '/login'"):
-            token = json.dumps(await self.browser.token())
-            await tab.run(
-                f"document.getElementById('token').value = {token};"
-                "document.querySelector('form.card button').click()"
-            )
-        await tab.until("document.getElementById('mark')?.dataset.state === 'live'")
-        fleet = json.dumps(await tab.run(SCRIPT) + "fleet.js")
-        await tab.until(f"import({fleet}).then((fleet) => fleet.isWhole())")
-        return tab
-
-
-@pytest_asyncio.fixture
-async def screen(browser: Browser, tmp_path: Path) -> AsyncIterator[Screen]:
-    """A browser before the installation's listener; any error on its console fails the test."""
-    settings = Settings(port=0)
-    bound = serving.listen(settings)
-    listener = serving.server(browser.app, settings)
-    serve = asyncio.get_running_loop().create_task(listener.serve(sockets=[bound]))
-    try:
-        async with started(tmp_path / "profile") as chromium:
-            yield Screen(chromium, browser, f"http://127.0.0.1:{bound.getsockname()[1]}")
-            assert chromium.problems == []
-    finally:
-        browser.app.shutdown()
-        listener.should_exit = True
-        await serve
-        bound.close()
 
 
 def cells(key: str) -> str:
@@ -103,7 +50,7 @@ async def test_the_page_follows_the_fleet(screen: Screen, tmp_path: Path) -> Non
     await tab.until(f"{cells('Session/default/s1')}.includes('RUNNING')")
     assert EVIL in await tab.run(cells("Session/default/s1"))
     assert await tab.run("document.querySelectorAll('main img').length") == 0
-    assert await tab.run("document.title") == "Labfleet"
+    assert await tab.run("document.title") == "Live tables · Labfleet"
     assert await tab.run("document.querySelector('table[data-events] tbody').rows.length") == 2
     shown, drawn = await tab.run(COMPARE)
     assert drawn == shown
@@ -256,7 +203,7 @@ async def test_a_phone_shows_the_page_in_its_width(screen: Screen) -> None:
         "Emulation.setDeviceMetricsOverride",
         width=390, height=844, deviceScaleFactor=1, mobile=True,
     )  # fmt: skip
-    for path in ("/", "/sessions/s1", "/logout"):
+    for path in ("/", "/live", "/sessions/s1", "/logout"):
         await tab.go(screen.url + path)
         await tab.until("document.getElementById('mark').dataset.state === 'live'")
         assert await tab.run("document.documentElement.scrollWidth") == 390
@@ -331,7 +278,9 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
                   censored="BootTimeout", ended_at=world.clock.now())  # fmt: skip
         await world.store.commit(Commit(Cause("test", world.clock.now()), (Teach(run),)))
     tab = await screen.signed_in()
-    paths = ("/", "/workers/w1", "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
+    paths = ("/", "/live", "/alerts", "/fleet", "/fleet?view=table", "/discovery", "/garbage",
+             "/workers/w1", "/workers/w1?tab=machine", "/workers/w1?tab=ports",
+             "/sessions/x0003", "/pools/exam", "/pools", "/regions", "/history",
              "/docs", "/docs/sessions", "/docs/seeds", "/docs/schemas/WorkerStatus")  # fmt: skip
     for width in (1440, 390):
         await tab.call("Emulation.setDeviceMetricsOverride",
@@ -341,7 +290,8 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             await tab.until("document.getElementById('mark').dataset.state === 'live'")
             high, content, wide = await tab.run(
                 "[document.documentElement.scrollHeight, Math.max(innerHeight, "
-                "document.querySelector('main').getBoundingClientRect().bottom + scrollY), "
+                "...[...document.querySelectorAll('main, .side')]"
+                ".map((each) => each.getBoundingClientRect().bottom + scrollY)), "
                 "document.documentElement.scrollWidth]"
             )
             assert high <= content + 1, (path, width)
@@ -349,7 +299,7 @@ async def test_nothing_is_blank_out_of_reach_or_told_by_colour_alone(screen: Scr
             assert await tab.run(STUCK) == [], (path, width)
             assert await tab.run(UNTOLD) == [], (path, width)
             assert await tab.run(TIGHT) == [], (path, width)
-            assert path != "/" or width < 1440 or await tab.run(WIDE) == []
+            assert path != "/live" or width < 1440 or await tab.run(WIDE) == []
             asked = await tab.run(
                 "performance.getEntriesByType('resource').map((each) => new URL(each.name).origin)"
             )

@@ -9,11 +9,11 @@ import pytest
 from browser import Browser, plain
 from fleet_world import MACHINE
 from loop_time import seen
-from test_page_in_chromium import COMPARE, Screen, cells, screen
+from screen import Screen
+from test_page_in_chromium import COMPARE, cells
 
 from labfleet.resources.telemetry import Room, Sample, SystemStats
 
-__all__ = ["screen"]
 KEY = "Worker/default/w"
 
 
@@ -39,17 +39,17 @@ async def test_the_table_shows_what_is_used_with_its_age_or_why_nobody_knows(
     """A number with its age; unknown with the reason before the first and after the last sample."""
     await browser.world.make("Worker", "w", {"machine": MACHINE})
     await browser.world.services.fresh()
-    page = plain(await browser.get("/"))
+    page = plain(await browser.get("/live"))
     before = row_of(page)
     assert sum("use unknown" in each for each in before) == 2
     assert 'title="unknown: no sample: w is PENDING, and was not measured so far"' in page
     measured(browser, 12.34)
     browser.world.clock.forward(20)
-    shown = row_of(plain(await browser.get("/")))
+    shown = row_of(plain(await browser.get("/live")))
     used = [found[0] for each in shown if (found := re.findall(r"[0-9.]+ % used \d+ s ago", each))]
     assert used == ["12.3 % used 20 s ago", "25 % used 20 s ago"]
     browser.world.clock.forward(timedelta(hours=1).total_seconds())
-    assert 'title="unknown: last measured 3620 s ago"' in plain(await browser.get("/"))
+    assert 'title="unknown: last measured 3620 s ago"' in plain(await browser.get("/live"))
 
 
 @pytest.mark.real

@@ -88,7 +88,7 @@ async def test_four_surfaces_say_the_same_of_a_workers_amounts(
         assert told.metric("labfleet_worker_reserved_percent", resource="network") is None
         wide = (await told.run("get", "workers", "-o", "wide")).splitlines()
         line = next(each for each in wide if each.startswith("busy")).split()
-        places = {title: line[wide[0].split().index(title)] for title in wide[0].split()[:9]}
+        places = {title: line[wide[0].split().index(title)] for title in wide[0].split()[:11]}
         assert (places["CPU-RESERVED%"], places["LABS-FREE"]) == ("25.0", "18")
         top = (await told.run("top")).splitlines()
         line = next(each for each in top if each.startswith("busy"))
@@ -99,7 +99,7 @@ async def test_four_surfaces_say_the_same_of_a_workers_amounts(
         page = await told.page("/workers/busy")
         assert "12 of 48" in page
         assert "48 of 192" in page
-        assert "12 of 48" in await told.page("/")
+        assert "12 of 48" in await told.page("/live")
         stored = await browser.world.services.objects.get(Worker, "busy", "default")
         assert stored is not None
         assert stored.status.allocation is None

@@ -37,11 +37,14 @@ PAUSED_HEADER = b"labfleet-paused"
 PAUSES_SHOWN = 3
 DOCUMENT = "labfleet.document"
 """Where pages find a function that returns the OpenAPI document, in the scope."""
+TAKER = "labfleet.taker"
+"""Where pages find the function that counts one write of a caller, in the scope."""
 API_KEY_HEADER = b"x-api-key"
 _OURS = ("/api/", "/healthz", "/readyz", "/metrics", "/request_run",
          "/simulation_complete", "/simulation_heartbeat", "/status-stream")  # fmt: skip
 SECURITY = {
-    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
+    b"content-security-policy": b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    b"form-action 'self'",
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
     b"referrer-policy": b"no-referrer",
@@ -210,7 +213,7 @@ class Front:
                 self._take(taker)
                 scope[TAKE] = functools.partial(self._take, taker)
         if not ours and self._web is not None:
-            scope[DOCUMENT] = self._document
+            scope[DOCUMENT], scope[TAKER] = self._document, self._take
             await self._web(scope, await _bounded_body(scope, receive), call.send)
             return None
         await self._inner(scope, receive, call.send)

@@ -51,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_access_key_env, aws_secret_key_env: Names of variables that hold credentials; empty means
     the SDK's own chain.
     static_sites: File of CML servers that are there already, and of the commands that switch them.
+    prices_file: File with the prices of machines, disks and licences; empty means the list that comes
+    with Labfleet.
     secrets_folder: The folder of the files that secretRefs may name (`{file: NAME}`).
     secrets_variables: Variables that secretRefs may name (`NAME`, or `PREFIX*`) beside
     `LABFLEET_SECRET_*` and upstream's.
@@ -75,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     aws_access_key_env: str = ""
     aws_secret_key_env: str = ""
     static_sites: str = ""
+    prices_file: str = ""
     secrets_folder: str = host_secrets.FOLDER
     secrets_variables: tuple[str, ...] = ()
     lease_seconds: Annotated[float, msgspec.Meta(ge=15)] = 15.0

@@ -38,10 +38,12 @@ from labfleet.app.cluster_gauges import (
     add_freshness,
     add_promises,
 )
+from labfleet.app.cost_gauges import add_cost_gauges
 from labfleet.app.history_gauge import HistoryRows, add_history
 from labfleet.app.host_secrets import VARIABLES, HostSecrets
 from labfleet.app.metrics import Metrics
 from labfleet.app.pool_gauges import add_pool_gauges
+from labfleet.app.price_file import prices_of
 from labfleet.app.region_gauges import add_region_gauges
 from labfleet.app.server_gauges import (
     ClockLog,
@@ -84,6 +86,7 @@ from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.kernel.rng import Rng
 from labfleet.resources.cluster_access import MetricsKind
+from labfleet.resources.prices import SHIPPED, PriceList
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices, session_outlook
@@ -118,6 +121,7 @@ class Outside:
     health: StoreHealth | None = None
     allowed: AllowedSecrets | None = None
     aws_requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
+    prices: PriceList = SHIPPED
     viewer: ClusterViewer = field(default_factory=NoViewer)
     meter: ClusterMeter = field(default_factory=NoMeter)
     watching: Callable[[], Awaitable[None]] | None = None
@@ -149,6 +153,7 @@ def clock_of(settings: Settings) -> SystemClock:
 
 async def open_outside(settings: Settings) -> tuple[Outside, str]:
     """Open the store and the adapters; return them with the installation's identity."""
+    listed = prices_of(settings.prices_file)
     data_folder.private(Path(settings.data))
     clock, ids = clock_of(settings), SystemIds()
     health = StoreHealth(clock, watcher=StoreLog())
@@ -190,6 +195,7 @@ async def open_outside(settings: Settings) -> tuple[Outside, str]:
         meter=SourcesMeter(readers, clock),
         watching=viewer.run,
         closing=(figures.close,),
+        prices=listed,
     )
     return outside, installation
 
@@ -262,6 +268,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
             secrets_check=_secrets_check(outside, cache),
             aside=OneThread(),
             leaders=LeaderWatch(outside.store, LEADING, seconds=settings.lease_seconds),
+            prices=outside.prices,
         ),
         metrics=metrics,
         watcher=Watcher(metrics),
@@ -279,6 +286,7 @@ def build(outside: Outside, settings: Settings, installation: str, *, holder: st
     add_region_gauges(metrics, cache, outside.clock)
     add_alert_gauges(metrics, system.services)
     add_pool_gauges(metrics, cache)
+    add_cost_gauges(metrics, services)
     add_webhook_gauges(metrics, cache)
     add_cluster_gauges(metrics, services)
     add_promises(metrics, services)
@@ -380,6 +388,7 @@ def _add_role(
         since=outside.clock.now(),
         samples=system.services.samples,
         environment=outside.environment.layer,
+        prices=outside.prices,
     )
     system.elections.append(Role(f"election/{role}", election.run))
     system.supervisors[role] = Supervisor(

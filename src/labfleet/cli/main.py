@@ -39,13 +39,47 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "calendar",
         "Show what pools have promised, and when places are free.",
     ),
-    "top": ("labfleet.cli.commands.top", "top", "Show what workers, clusters or runs use."),
+    "plan": (
+        "labfleet.cli.commands.plan",
+        "plan",
+        "Say what sessions at one time would need of a pool, and cost.",
+    ),
+    "cost": (
+        "labfleet.cli.commands.cost",
+        "cost",
+        "Show what the fleet costs: now, today, this month.",
+    ),
+    "top": (
+        "labfleet.cli.commands.top",
+        "top",
+        "Show what workers, clusters or runs use, and what pools cost.",
+    ),
     "leaders": ("labfleet.cli.commands.top", "leaders", "Show which process leads each role."),
     "alerts": ("labfleet.cli.commands.top", "alerts", "List what asks for somebody, with its fix."),
     "ports": (
         "labfleet.cli.commands.ports",
         "ports",
         "Show which ports of workers are used, held and free.",
+    ),
+    "labs": (
+        "labfleet.cli.commands.labs",
+        "labs",
+        "List the labs on a worker's server, and whose they are.",
+    ),
+    "lab": (
+        "labfleet.cli.commands.lab_orders",
+        "lab",
+        "Start, stop, restart or wipe a session's lab.",
+    ),
+    "consoles": (
+        "labfleet.cli.commands.consoles",
+        "consoles",
+        "Show how the nodes of a session's lab are reached.",
+    ),
+    "ignore-lab": (
+        "labfleet.cli.commands.labs",
+        "ignore_lab",
+        "Leave a lab that is no session's alone.",
     ),
     "recommend": (
         "labfleet.cli.commands.recommending",

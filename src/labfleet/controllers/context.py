@@ -26,6 +26,7 @@ from labfleet.kernel.ids import IdSource
 from labfleet.resources import kinds
 from labfleet.resources.fleet_settings import Layer
 from labfleet.resources.meta import Resource
+from labfleet.resources.prices import SHIPPED, PriceList
 from labfleet.service.core.fleet_settings import SettingsReader
 
 # Machine seconds that a write waits for the feed: well below the deadline of an effect's call.
@@ -41,7 +42,8 @@ class Context:
     `installation` is the owner tag of our machines. `since` is when this process was built
     (fleet time): deadlines count only time in which a controller ran. `samples` is where
     measurements go, shared with their readers. `deliveries` None: webhooks are not served.
-    `environment` is the environment's layer of settings, read by the composition root.
+    `environment` is the environment's layer of settings, read by the composition root; `prices` is
+    what machines cost.
     """
 
     installation: str
@@ -59,6 +61,7 @@ class Context:
     samples: Samples = field(default_factory=SampleRing)
     deliveries: Deliveries | None = None
     environment: Layer = field(default_factory=dict)
+    prices: PriceList = SHIPPED
     settings: SettingsReader = field(init=False)
 
     def __post_init__(self) -> None:

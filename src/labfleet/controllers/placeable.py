@@ -46,7 +46,7 @@ class PlaceableWorkers:
     def __init__(self, context: Context, ports: stores.PortStore, rng: Rng | None = None) -> None:
         self._context = context
         self._rng = rng
-        self._preferences = Preferences(context.cache)
+        self._preferences = Preferences(context.cache, context.prices)
         self._scheduling = Scheduling()
         self._ports = ports
         self._fleets: dict[str, PlacementIndex] = {}

@@ -15,12 +15,15 @@ import msgspec
 from labfleet.controllers import requests
 from labfleet.controllers.boots import Boots
 from labfleet.controllers.context import Context
+from labfleet.controllers.pool_budgets import PoolBudgets
 from labfleet.controllers.promises_in_danger import DangerLook
 from labfleet.controllers.requests import Requests
 from labfleet.decisions import breaker, parking, pausing, pool_status, scaling
 from labfleet.decisions.catalogues import Names
 from labfleet.decisions.claims import growth, lead
 from labfleet.decisions.claims.places import PoolClaims
+from labfleet.decisions.costs import budgets
+from labfleet.decisions.costs.budgets import Verdict
 from labfleet.decisions.lifecycle.worker import phases as worker_phases
 from labfleet.engine.controller import Again, Done
 from labfleet.interfaces import store as stores
@@ -70,7 +73,8 @@ class _Kept:
 class _Seen:
     """What a look found that is no decision: how many wait, the lead, when, and why it rests.
 
-    `claims` are those within the lead; None while nobody knows what the pool can have.
+    `claims` are those within the lead; None while nobody knows what the pool can have. `budget` is
+    what its budget says; None when it has none.
     """
 
     waiting: int
@@ -78,6 +82,7 @@ class _Seen:
     claims: PoolClaims | None
     now: datetime
     paused: str | None
+    budget: Verdict | None = None
 
 
 class PoolController:
@@ -86,6 +91,7 @@ class PoolController:
     def __init__(self, context: Context, history: stores.HistoryStore) -> None:
         self.context = context
         self._boots = Boots(history)
+        self._budgets = PoolBudgets(context, history)
         self._requests = Requests(context)
         self._kept: dict[Key, _Kept] = {}
         self._guards: dict[Key, tuple[stores.Precondition, ...]] = {}
@@ -115,6 +121,10 @@ class PoolController:
             before=pool.status.phase,
             made=pool.status.created_workers,
         )
+        verdict = await self._budgets.of(pool, now)
+        decision = budgets.bounded(
+            decision, verdict, before=pool.status.phase, made=pool.status.created_workers
+        )
         self._guards[pool.key] = self._guard(pool, decision)
         # Retire first, so that the pool's event reports only what really happened.
         decision = await self._shrink(pool, decision, revision)
@@ -122,7 +132,9 @@ class PoolController:
         pool = self.context.cache.get(Pool, key.name, key.namespace) or pool
         await self._danger.move(pool, now)
         await self._danger.mark(pool, now)
-        await self._grow(pool, decision, _Seen(len(view.waiting), told, claims, now, paused))
+        await self._grow(
+            pool, decision, _Seen(len(view.waiting), told, claims, now, paused, verdict)
+        )
         ended = decision.phase is PoolPhase.TERMINATED and not pool.deleting
         if ended:
             return Done()
@@ -239,6 +251,7 @@ class PoolController:
         )
         status = pool_status.with_promises(status, danger.why, danger.many, danger.told, now)
         status = msgspec.structs.replace(status, promised=danger.promised, lead=seen.lead)
+        status = budgets.noted(status, seen.budget, now)
         metadata = meta.with_finalizer(pool.metadata, FINALIZER_WORKERS)
         if decision.phase is PoolPhase.TERMINATED:
             metadata = meta.without_finalizer(metadata, FINALIZER_WORKERS)

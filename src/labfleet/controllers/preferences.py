@@ -16,6 +16,7 @@ from labfleet.resources import prices, providers, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
+from labfleet.resources.prices import PriceList
 from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.session import Session
 from labfleet.resources.strategy import Strategy
@@ -30,8 +31,9 @@ YIELD_EVERY = 500
 class Preferences:
     """Strategy, rank and last turn of workers, as the cache has them."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, listed: PriceList = prices.SHIPPED) -> None:
         self._cache = cache
+        self._listed = listed
         self._of_pools: dict[Key, Standing] = {}
         self._placed: Placed | None = None
 
@@ -53,12 +55,12 @@ class Preferences:
         pool = self._cache.find(refs.pool_of(worker))
         if pool is None:
             kind = worker.status.machine.type
-            return fleet.strategy, _rank(None, worker.spec.machine, kind, fleet)
+            return fleet.strategy, _rank(None, worker.spec.machine, kind, fleet, self._listed)
         found = self._of_pools.get(pool.key)
         if found is None:
             template = self._cache.find(refs.template_of(pool))
             machine = worker.spec.machine if template is None else template.spec.machine
-            rank = _rank(pool.name, machine, None, fleet)
+            rank = _rank(pool.name, machine, None, fleet, self._listed)
             found = self._of_pools[pool.key] = (pool.spec.strategy or fleet.strategy, rank)
         return found
 
@@ -104,11 +106,16 @@ def changed_workers(cache: Cache, old: Resource | None, new: Resource | None) ->
 
 
 def _rank(
-    pool: str | None, machine: Machine | None, kind: str | None, fleet: Scheduling
+    pool: str | None,
+    machine: Machine | None,
+    kind: str | None,
+    fleet: Scheduling,
+    listed: PriceList,
 ) -> strategies.Rank:
     """Return when a machine's turn comes: by its region, and by what an hour of it costs."""
     if machine is None:
-        return strategies.rank_of(pool, "", prices.hourly_usd(kind), fleet.regions)
+        return strategies.rank_of(pool, "", prices.hourly_usd(kind, listed=listed), fleet.regions)
     kind = kind or providers.first_type(machine.provider)
-    price = prices.hourly_usd(kind, stated=machine.hourly_price_usd)
-    return strategies.rank_of(pool, machine.provider.region, price, fleet.regions)
+    region, stated = machine.provider.region, machine.hourly_price_usd
+    price = prices.hourly_usd(kind, stated=stated, region=region, listed=listed)
+    return strategies.rank_of(pool, region, price, fleet.regions)

@@ -65,6 +65,7 @@ def of_change(old: Session, new: Session) -> Iterator[Notice]:
         )
     yield from _endangered(old, new)
     yield from _handed(old, new)
+    yield from _lab(old, new)
 
 
 def _handed(old: Session, new: Session) -> Iterator[Notice]:
@@ -87,6 +88,24 @@ def _handed(old: Session, new: Session) -> Iterator[Notice]:
         yield msgspec.structs.replace(
             _notice(new, N.GIVEN_AWAY, told, by=handed.by), recipient=before
         )
+
+
+def _lab(old: Session, new: Session) -> Iterator[Notice]:
+    """Yield what others did to its lab: by an order here, or in CML; each way of the latter once."""
+    order = new.spec.lab_order
+    if order is not None and order != old.spec.lab_order and order.by != new.spec.owner:
+        what = f"node {order.node} of its lab" if order.node else "its lab"
+        told = f"has an order by {order.by or 'somebody'}: {order.verb} of {what}"
+        facts = {"order": order.verb, "node": order.node, "by": order.by}
+        yield _notice(new, N.LAB_ORDERED, told, **facts)
+    was, now = (
+        conditions.find(each.status.conditions, SessionCondition.LAB_CHANGED) for each in (old, new)
+    )
+    if now is None or now.status != "True":
+        return
+    if was is None or (was.status, was.reason) != (now.status, now.reason):
+        told = f"runs on, but its lab is not as it was: {now.message}"
+        yield _notice(new, N.LAB_CHANGED, told, reason=now.reason, message=now.message[:LONGEST])
 
 
 def _over(new: Session) -> Notice:

@@ -9,6 +9,7 @@ Removing one is safe to repeat; at most one removal of a worker is under way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -92,22 +93,33 @@ def held_by(nodes: Iterable[Node]) -> Amounts:
     )
 
 
-def note(before: StrayLabs, seen: Sequence[SeenLab], now: datetime) -> StrayLabs:
-    """Return what is known after a look that saw all stray labs of a server."""
+def note(
+    before: StrayLabs,
+    seen: Sequence[SeenLab],
+    now: datetime,
+    ignored: AbstractSet[str] = frozenset(),
+) -> StrayLabs:
+    """Return what is known after a look that saw all stray labs of a server.
+
+    Those `ignored` by a person hold what they hold, and are never removed.
+    """
     if not seen:
         return _NONE
     known = {lab.id: lab for lab in before.labs}
     labs = [
-        lab
-        if lab is not None and lab.uid == each.uid
-        else StrayLab(id=each.id, uid=each.uid, since=now)
+        msgspec.structs.replace(
+            lab
+            if lab is not None and lab.uid == each.uid
+            else StrayLab(id=each.id, uid=each.uid, since=now),
+            ignored=each.id in ignored,
+        )
         for each in seen
         for lab in (known.get(each.id),)
     ]
     held = Amounts()
     for each in seen:
         held += each.amounts
-    return StrayLabs(labs=tuple(sorted(labs, key=_turn)[:KEPT]), count=len(labs), held=held)
+    return StrayLabs(labs=tuple(sorted(labs, key=_order)[:KEPT]), count=len(labs), held=held)
 
 
 def offered(capacity: Amounts | None, strays: StrayLabs) -> tuple[Amounts | None, StrayLabs]:
@@ -127,9 +139,14 @@ def real(capacity: Amounts | None, strays: StrayLabs) -> Amounts | None:
     return capacity + strays.held
 
 
+def heeded(strays: StrayLabs) -> list[StrayLab]:
+    """Return the labs of the record that nobody said are left alone."""
+    return [each for each in strays.labs if not each.ignored]
+
+
 def next_lab(strays: StrayLabs) -> StrayLab | None:
     """Return the lab whose removal has been due for longest; one that failed waits anew."""
-    return min(strays.labs, key=_turn, default=None)
+    return min(heeded(strays), key=_turn, default=None)
 
 
 def due(
@@ -158,7 +175,11 @@ def failed(strays: StrayLabs, lab_id: str, why: str, now: datetime) -> StrayLabs
         msgspec.structs.replace(lab, tried=now, refused=why[:300]) if lab.id == lab_id else lab
         for lab in strays.labs
     ]
-    return msgspec.structs.replace(strays, labs=tuple(sorted(labs, key=_turn)))
+    return msgspec.structs.replace(strays, labs=tuple(sorted(labs, key=_order)))
+
+
+def _order(lab: StrayLab) -> tuple[bool, datetime, str]:
+    return (lab.ignored, *_turn(lab))
 
 
 def _turn(lab: StrayLab) -> tuple[datetime, str]:

@@ -35,6 +35,8 @@ class Instance:
     client_token: str | None = None
     state_reason: str | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    stopped_at: datetime | None = None
+    """When it last left off running, as the provider tells it."""
 
 
 @dataclass(frozen=True, slots=True)

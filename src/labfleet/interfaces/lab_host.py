@@ -18,6 +18,7 @@ from labfleet.resources.lab_use import NodeFigures
 from labfleet.resources.machine import TlsSettings
 from labfleet.resources.telemetry import Licensing, SystemHealth, SystemStats
 
+NodeVerb = Literal["start", "stop", "wipe"]
 Stage = Literal["unreachable", "untrusted", "refused", "bad_gateway", "not_ready", "ready"]
 
 
@@ -210,6 +211,14 @@ class LabHost(Protocol):
 
     async def wipe(self, lab_id: str) -> None:
         """Wipe a stopped lab; no error when already wiped."""
+        ...
+
+    async def operate_node(self, lab_id: str, node_id: str, verb: NodeVerb) -> None:
+        """Start, stop or wipe one node; no error when that is so already.
+
+        Gone when the lab or the node is not there, OutOfCapacity when a start has no licence or room,
+        Conflict reason Later for a wipe while the node runs.
+        """
         ...
 
     async def delete(self, lab_id: str) -> None:

@@ -16,6 +16,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition, ConditionType, Reason
 from labfleet.resources.declaration import Kind, Loud, columns, filters, runbook
 from labfleet.resources.kept_work import Keep
+from labfleet.resources.lab_orders import LabControl
 from labfleet.resources.lab_recommendation import AppliedSize, ProposedSize
 from labfleet.resources.learned_demand import DemandRule
 from labfleet.resources.meta import Record, Resource
@@ -153,6 +154,8 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     again, or failed.
     keep: Who may have what was configured in a lab, which is kept at its session's end for some days:
     nobody, since nothing is kept, operators alone, or its owner too.
+    lab_control: What people may order of their session's lab while it runs: nothing, start, stop and
+    restart, or wipe as well; operators may order all.
     continuable: Whether a session may begin with what was configured in an earlier one of its owner.
     deprecated: Whether no new session may use it.
     replacement: Name of the definition to use instead.
@@ -180,6 +183,7 @@ class DefinitionSpec(Record, frozen=True, kw_only=True):
     on_worker_loss: Literal["replace", "fail"] = "replace"
     keep: Keep = "none"
     continuable: bool = False
+    lab_control: LabControl = "power"
     deprecated: bool = False
     replacement: str | None = None
     lab_user: LabUser | None = None

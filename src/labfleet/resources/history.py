@@ -44,6 +44,13 @@ class RunKind(StrEnum):
     SIMULATION = "Simulation"
     SESSION = "Session"
     BOOT = "WorkerBoot"
+    PAID = "WorkerTime"
+    HOSTED = "SessionTime"
+
+
+LEARNED = (RunKind.SIMULATION, RunKind.SESSION, RunKind.BOOT)
+"""Kinds of what people call a run. The others are times that money is counted by: Labfleet alone
+writes them, nothing is learned of them, and only the cost reads them."""
 
 
 class Source(StrEnum):
@@ -211,6 +218,8 @@ def problems(run: Run, now: datetime) -> tuple[tuple[str, str], ...]:
 
 
 def _found(run: Run, now: datetime) -> Iterator[tuple[str, str]]:
+    learned = run.kind in LEARNED
+    yield "kind", "" if learned else f"must be one of {', '.join(LEARNED)}"
     for field in ("uid", "family"):
         yield field, "" if getattr(run, field) else "must not be empty"
     for field in ("uid", "name", "namespace", "family", "owner", "place", "censored"):

@@ -18,7 +18,7 @@ from labfleet.kernel import spreadsheet
 from labfleet.kernel.clock import format_instant, parse_instant
 from labfleet.resources import history
 from labfleet.resources.amounts import DIMENSIONS
-from labfleet.resources.history import FIGURES, USES, Run, RunKind, Source, Use
+from labfleet.resources.history import FIGURES, LEARNED, USES, Run, RunKind, Source, Use
 
 _TEXTS = ("uid", "name", "namespace", "family", "owner", "place", "censored")
 _GIVEN = {f"allocated_{name}": name for name in DIMENSIONS}
@@ -120,7 +120,7 @@ def _line(number: int, heading: list[str], cells: list[str], now: datetime) -> L
             wrong_cells.append((column, f"{row[column][:40]!r} is no {said}"))
             return None
 
-    found["kind"] = take("kind", RunKind, "kind of run: " + ", ".join(RunKind))
+    found["kind"] = take("kind", RunKind, "kind of run: " + ", ".join(LEARNED))
     found["source"] = take("source", Source, "source: " + ", ".join(Source))
     found |= {name: spreadsheet.unmarked(row[name]) for name in _TEXTS if name in row}
     for name in ("started_at", "ended_at"):

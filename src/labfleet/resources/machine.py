@@ -160,7 +160,8 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     zone: Availability zone.
     public_address: Address by which it is reached from outside; holds for one boot.
     private_address: Address in its own network.
-    launched: When it was launched.
+    launched: When it was launched, or last started.
+    stopped_at: When it last left off running, as the provider tells it; null when it does not.
     volume: The provider's name for its disk.
     absent_since: Since when the provider does not list it.
     host_check: The provider's check of the host under it.
@@ -179,6 +180,7 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     public_address: str | None = None
     private_address: str | None = None
     launched: datetime | None = None
+    stopped_at: datetime | None = None
     volume: str | None = None
     absent_since: datetime | None = None
     host_check: str | None = None

@@ -40,6 +40,14 @@ class NoticeType(Word):
         "notice.lab_not_kept",
         "what was configured in its lab was to be kept, and is lost (reason)",
     )
+    LAB_CHANGED = (
+        "notice.lab_changed",
+        "its lab was stopped, wiped or edited, and nobody ordered that here (reason)",
+    )
+    LAB_ORDERED = (
+        "notice.lab_ordered",
+        "somebody else ordered something of its lab (order, node, by)",
+    )
     IN_DANGER = "notice.in_danger", "what was promised to it may not be kept (reason)"
     PROMISE_SAFE = "notice.promise_safe", "what was in danger has a place again"
 

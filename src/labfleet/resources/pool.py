@@ -108,6 +108,20 @@ class Disruption(Record, frozen=True, kw_only=True):
     max_workers: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
 
 
+class PoolBudget(Record, frozen=True, kw_only=True):
+    """The most that a pool may cost by what it starts by itself, in US dollars.
+
+    At 80 % of a bound people are told; at all of it no worker is made or started any more, whoever
+    waits. What runs goes on, and what people start themselves is not held.
+
+    usd_per_hour: Most that an hour of its workers may cost; null bounds nothing.
+    usd_per_month: Most that a month of UTC may cost; null bounds nothing.
+    """
+
+    usd_per_hour: Annotated[float, msgspec.Meta(gt=0, le=1e6)] | None = None
+    usd_per_month: Annotated[float, msgspec.Meta(gt=0, le=1e8)] | None = None
+
+
 class PoolSpec(Record, frozen=True, kw_only=True):
     """What people want of a pool. `paused` stops every automatic action on it and its workers.
 
@@ -124,6 +138,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     the fleet's, `scheduling.strategy`.
     demand: With what sessions are counted whose definition does not say: what is declared, or a bound
     of what past ones used; `bound` counts where all pools of the track say it.
+    budget: The most that it may cost by what it starts by itself; null bounds nothing.
     """
 
     template: Text
@@ -139,6 +154,7 @@ class PoolSpec(Record, frozen=True, kw_only=True):
     disruption: Disruption = Disruption()
     strategy: Strategy | None = None
     demand: DemandRule = "declared"
+    budget: PoolBudget | None = None
 
 
 class ScalingEvent(Record, frozen=True, kw_only=True):
@@ -224,6 +240,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     promised: Sessions to which a place is promised and that no worker hosts yet.
     endangered: Promised sessions that are in danger; condition PromisesKept says why.
     lead: How early it makes workers for what is promised; null until its controller has looked.
+    budget_workers: How many workers its hourly budget lets run at a time; null when it bounds none.
     message: Sentence for people on where it stands.
     observed_generation: Generation of the spec that this status is about.
     """
@@ -247,6 +264,7 @@ class PoolStatus(Record, frozen=True, kw_only=True):
     promised: int = 0
     endangered: int = 0
     lead: Lead | None = None
+    budget_workers: int | None = None
     message: str = ""
     observed_generation: int = 0
 

@@ -13,6 +13,11 @@ class PoolReason(Reason):
         "BootsLate",
         "Workers for what is promised boot longer than measured, failed, or cannot be made in time.",
     )
+    BUDGET_NEAR = "BudgetNear", "80 % of its budget or more are taken."
+    BUDGET_REACHED = (
+        "BudgetReached",
+        "Its budget is taken: nothing further is started, and what runs goes on.",
+    )
     COVERED = "Covered", "Its workers are enough for what waits, or more are coming."
     DRAINING = "Draining", "It is being emptied."
     FAILED = "Failed", "It cannot make workers."
@@ -33,12 +38,20 @@ class PoolReason(Reason):
     PENDING = "Pending", "Its controller has not looked at it yet."
     PLACES_GONE = "PlacesGone", "It may have fewer workers than it has promised."
     POLICY_RESTS = "PolicyRests", "Sessions wait, and its policy makes no worker for that."
+    PRICE_UNKNOWN = (
+        "PriceUnknown",
+        "It has a budget, and what its workers cost is not known: nothing further is started.",
+    )
     RESUMED = "Resumed", "Somebody resumed the pool."
     SCALING_DOWN = "ScalingDown", "Workers are being taken away."
     SCALING_UP = "ScalingUp", "Workers are being added."
     STEADY = "Steady", "It has what its policy asks for."
     TERMINATED = "Terminated", "Its workers are gone."
     TERMINATING = "Terminating", "Its workers are ending."
+    WITHIN_BUDGET = (
+        "WithinBudget",
+        "Less than 80 % of its budget are taken, or it has none any more.",
+    )
     WORKERS_LATE = "WorkersLate", "Workers for what is promised are not up in time."
     WORKERS_SMALLER = "WorkersSmaller", "Its workers have less than was promised on them."
 
@@ -62,6 +75,7 @@ class PoolCondition(ConditionType):
         R.TERMINATED,
         R.FAILED,
         R.AT_MAXIMUM,
+        R.BUDGET_REACHED,
         R.NO_TEMPLATE,
         R.OUTSIDE_HOURS,
         R.POLICY_RESTS,
@@ -70,6 +84,7 @@ class PoolCondition(ConditionType):
         "DemandMet",
         "False while workers are needed that the pool may not add; True since it may, or needs none.",
         R.AT_MAXIMUM,
+        R.BUDGET_REACHED,
         R.COVERED,
         R.NO_TEMPLATE,
         R.OUTSIDE_HOURS,
@@ -99,4 +114,20 @@ class PoolCondition(ConditionType):
         R.FLEET_PAUSED,
         R.PAUSED_BY_PEOPLE,
         R.RESUMED,
+    )
+    BUDGET_NEAR = (
+        "BudgetNear",
+        "80 % or more of its budget are taken; False since less are.",
+        R.BUDGET_NEAR,
+        R.BUDGET_REACHED,
+        R.PRICE_UNKNOWN,
+        R.WITHIN_BUDGET,
+    )
+    BUDGET_REACHED = (
+        "BudgetReached",
+        "Its budget lets nothing further be started; False since it does.",
+        R.BUDGET_NEAR,
+        R.BUDGET_REACHED,
+        R.PRICE_UNKNOWN,
+        R.WITHIN_BUDGET,
     )

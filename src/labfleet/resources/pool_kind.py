@@ -93,6 +93,23 @@ _RUNBOOK = runbook(
         ),
     ),
     (
+        "BudgetNear",
+        "",
+        "True: most of its budget is taken.",
+        "labfleet cost --pool NAME",
+        "See what is idle or waits for nobody; raise spec.budget if more is to run.",
+    ),
+    (
+        "BudgetReached",
+        "",
+        "True: its budget lets no worker be started any more; what runs goes on.",
+        "labfleet cost --pool NAME",
+        (
+            "Raise spec.budget, or let sessions end. Where a price is unknown: state "
+            "hourlyPriceUsd in the template, or name the type in the price file."
+        ),
+    ),
+    (
         "Paused",
         "",
         "True: somebody paused its automatic actions, or all.",
@@ -112,6 +129,12 @@ _ADVICE = (
         reason=PoolReason.NO_TEMPLATE,
         cause="False: workers are needed, and its template is missing or disabled.",
         fix="Enable the template, or name another one.",
+    ),
+    Advice(
+        subject=PoolCondition.DEMAND_MET,
+        reason=PoolReason.BUDGET_REACHED,
+        cause="False: workers are needed, and its budget lets none be started.",
+        fix="Raise spec.budget, or let sessions end.",
     ),
     Advice(
         subject=PoolCondition.PROMISES_KEPT,
@@ -177,6 +200,8 @@ KIND = Kind(
         "TEMPLATE=spec.template*",
         "POLICY=spec.scaling.policy*",
         "STRATEGY=spec.strategy?the fleet's*",
+        "USD/HOUR=spec.budget.usdPerHour*",
+        "USD/MONTH=spec.budget.usdPerMonth*",
         "MESSAGE=status.message*",
     ),
     filters=filters("phase=status.phase"),
@@ -190,12 +215,15 @@ KIND = Kind(
         (PoolCondition.DEMAND_MET, "False"),
         (PoolCondition.PROMISES_KEPT, "False"),
         (PoolCondition.PAUSED, "True"),
+        (PoolCondition.BUDGET_REACHED, "True"),
     ),
     loud=(
         Loud(PoolCondition.LOSING_MACHINES, "True", "critical", _losses),
         Loud(PoolCondition.PROMISES_KEPT, "False", "critical", _endangered),
         Loud(PoolCondition.DEMAND_MET, "False", "warning", _shortage),
         Loud(PoolCondition.PAUSED, "True", "info"),
+        Loud(PoolCondition.BUDGET_REACHED, "True", "critical"),
+        Loud(PoolCondition.BUDGET_NEAR, "True", "warning"),
     ),
     resting=(
         "PENDING",

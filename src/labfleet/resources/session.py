@@ -17,6 +17,7 @@ from labfleet.resources.extensions import Extensions
 from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.history import Use
 from labfleet.resources.kept_work import KeptWork
+from labfleet.resources.lab_orders import LabMember, LabOff, LabOrder, LabOrderProgress
 from labfleet.resources.learned_demand import LearnedDemand
 from labfleet.resources.meta import Effect, Record, Resource
 from labfleet.resources.waiting import SessionOutlook
@@ -126,6 +127,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     cancel: Set when somebody ended the session before its time.
     observe_requested: When an observation was last asked for.
     observe_requested_by: Who asked for it.
+    lab_order: What somebody ordered last of its lab while it runs.
     when_full: What becomes of a slot that its pool cannot hold: it is refused, or waits for room
     without a promise.
     """
@@ -147,6 +149,7 @@ class SessionSpec(Record, frozen=True, kw_only=True):
     limits: Amounts | None = None
     continue_from: Annotated[str, msgspec.Meta(max_length=253)] | None = None
     family: Family | None = None
+    lab_order: LabOrder | None = None
 
 
 class PortAllocation(Record, frozen=True, kw_only=True):
@@ -278,6 +281,8 @@ class LabStatus(Record, frozen=True, kw_only=True):
     progress_at: When it last came further: imported, started, or one node more booted.
     seen_gone: Whether the lab was seen to be gone from the server.
     tags_written: How often tags of its ports, which it lacked, were written again.
+    members: Its nodes when it was ready; none are listed of a lab with more than 64.
+    edits: How its nodes differ from these, as last seen, without an order here.
     """
 
     title: str
@@ -290,6 +295,8 @@ class LabStatus(Record, frozen=True, kw_only=True):
     progress_at: datetime | None = None
     seen_gone: bool = False
     tags_written: int = 0
+    members: tuple[LabMember, ...] = ()
+    edits: tuple[str, ...] = ()
 
 
 # Texts alone, which make no circle: a list has thousands, which the collector need not look at.
@@ -393,6 +400,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     outcome: How it ends, once that is decided.
     outcome_message: Why it ends so, in a sentence.
     scheduled_at: When it was placed.
+    hosted_since: Since when its lab is on its worker, or was begun there; null before, and after its end.
     ready_at: When its lab was ready.
     started_at: When it began to run.
     ended_at: When it was over.
@@ -408,6 +416,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     handed_over: Since when and by whom it is its present person's; null when it always was.
     kept: What was kept of its lab before its teardown; null when nothing was to be kept.
     continues: The session whose kept configurations it begins with.
+    lab_order: How far the last order of its lab is.
+    lab_off: What of its lab is off because somebody ordered that; null when nothing is.
     """
 
     phase: SessionPhase = SessionPhase.PENDING
@@ -436,6 +446,7 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     outcome: SessionPhase | None = None
     outcome_message: str = ""
     scheduled_at: datetime | None = None
+    hosted_since: datetime | None = None
     ready_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -458,6 +469,8 @@ class SessionStatus(Record, frozen=True, kw_only=True):
     demand: LearnedDemand | None = None
     offer: SessionOffer | None = None
     handed_over: HandedOver | None = None
+    lab_order: LabOrderProgress | None = None
+    lab_off: LabOff | None = None
 
 
 class Session(Resource, frozen=True, kw_only=True):

@@ -11,10 +11,15 @@ class SessionReason(Reason):
     """Why a condition of a session is as it is."""
 
     ANSWERING = "Answering", "The answer came as expected."
+    AS_IT_WAS = "AsItWas", "Its lab is as it was when it was ready, or as it was ordered."
     AUTOMATION_PAUSED = "AutomationPaused", "Its pool, or every automatic action, was paused."
     BEING_KEPT = "BeingKept", "Configurations are being read out of its nodes."
     BOOTED = "Booted", "All nodes are up."
     BOOTING = "Booting", "Nodes are still coming up."
+    EDITED_OUTSIDE = (
+        "EditedOutside",
+        "Nodes of its lab were added, removed, renamed or stopped; the message names them.",
+    )
     END_NEAR = "EndNear", "Its time is over soon; the message says when."
     DRAINING = "Draining", "Its pool is being emptied."
     GIVEN = "Given", "It is its turn."
@@ -43,11 +48,13 @@ class SessionReason(Reason):
     NOT_SEEN = "NotSeen", "CML could not be looked at."
     NOT_TRIED = "NotTried", "Settings say that ports are not tried from here."
     OBSERVED = "Observed", "The observation is recorded."
+    OFF_AS_ORDERED = "OffAsOrdered", "Somebody ordered it off; the message says who and what."
     PLACED = "Placed", "A worker was found for it."
     PORTS_AS_GIVEN = "PortsAsGiven", "Its nodes name the ports that it was given, and no others."
     PORTS_DIFFER = "PortsDiffer", "Its nodes name other ports; the message says which."
     REFUSED = "Refused", "No worker that can exist could host it; its decision says why."
     PLACES_GONE = "PlacesGone", "Its pool may have fewer workers than it has promised."
+    STOPPED_OUTSIDE = "StoppedOutside", "Its lab was stopped, and nobody ordered that here."
     TAKEN_BACK = "TakenBack", "It left its worker; another one is looked for."
     TAGS_ADDED = "TagsAdded", "Nodes of its lab name ports that it was not given."
     TAGS_MISSING = "TagsMissing", "Nodes of its lab lack tags of its ports; the message names them."
@@ -60,6 +67,7 @@ class SessionReason(Reason):
     WAITING = "Waiting", "Other labs of the worker boot first."
     WORKER_CLOSED = "WorkerClosed", "A worker of its pool was stopped, drained or closed."
     WORKER_FAILED = "WorkerFailed", "Its worker has failed."
+    WIPED_OUTSIDE = "WipedOutside", "Its lab was wiped, and nobody ordered that here."
     WORKERS_LATE = "WorkersLate", "The worker for it is not up in time."
     WORKERS_SMALLER = "WorkersSmaller", "Workers of its pool have less than was promised on them."
     WORKER_LOST = "WorkerLost", "A worker of its pool was lost, or did not come up."
@@ -91,6 +99,15 @@ class SessionCondition(ConditionType):
         "All nodes of the lab are booted.",
         R.BOOTED,
         R.BOOTING,
+        R.OFF_AS_ORDERED,
+    )
+    LAB_CHANGED = (
+        "LabChanged",
+        "True while its lab is not as it was when it was ready, and nobody ordered that here.",
+        R.AS_IT_WAS,
+        R.EDITED_OUTSIDE,
+        R.STOPPED_OUTSIDE,
+        R.WIPED_OUTSIDE,
     )
     PORTS_TAGGED = (
         "PortsTagged",

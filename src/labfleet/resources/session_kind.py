@@ -102,9 +102,19 @@ _RUNBOOK = runbook(
     (
         "LabStarted",
         "",
-        "False: nodes are not up yet, or stay queued.",
+        "False: nodes are not up yet, or stay queued; or it is off, as somebody ordered.",
         _EXPLAIN,
-        "See phase INSTANTIATING.",
+        "See phase INSTANTIATING. What is off as ordered: `labfleet lab start NAME`.",
+    ),
+    (
+        "LabChanged",
+        "",
+        (
+            "True: its lab was stopped, wiped or edited in CML, and nobody ordered that here; the message "
+            "says how. The session goes on, and nothing is put back by itself."
+        ),
+        _EXPLAIN,
+        "`labfleet lab start NAME` starts it again; put back in CML what was edited, or leave it.",
     ),
     (
         "PortsTagged",
@@ -407,6 +417,7 @@ KIND = Kind(
         "SEAT=status.seat.seat*",
         "KEPT UNTIL=status.kept.until*",
         "DRIFT=status.portDriftDetected*",
+        "LAB-STATE=status.lab.state*",
         "REASON=status.reason*",
         "MESSAGE=status.message*",
         "HOST=status.access.host*",
@@ -432,8 +443,8 @@ KIND = Kind(
         "continue_from",
     ),
     amounts=(("limits", True),),
-    kept=("cancel", "observeRequested", "observeRequestedBy"),
-    asked=("cancel", "observeRequested", "observeRequestedBy"),
+    kept=("cancel", "labOrder", "observeRequested", "observeRequestedBy"),
+    asked=("cancel", "labOrder", "observeRequested", "observeRequestedBy"),
     partial=("slot",),
     named_by="definition",
     conditions=SessionCondition,
@@ -443,6 +454,7 @@ KIND = Kind(
         (SessionCondition.ENDS_SOON, "True"),
         (SessionCondition.WORK_KEPT, "False"),
         (SessionCondition.PORT_DRIFT, "True"),
+        (SessionCondition.LAB_CHANGED, "True"),
     ),
     resting=(
         "CANCELLED",

@@ -15,9 +15,12 @@ import msgspec
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.conditions import Condition
 from labfleet.resources.held_ports import HeldPorts, PortUse
+from labfleet.resources.hosted_labs import HostedLab, IgnoredLab
 from labfleet.resources.idle import ActivityEvent, IdleSignal
+from labfleet.resources.lab_orders import LabOrder, LabOrderProgress
 from labfleet.resources.machine import LicenceProduct, LicenceSettings, Machine, MachineStatus
 from labfleet.resources.meta import Effect, Record, Resource, SecretRef
+from labfleet.resources.paid_time import PaidTime
 
 FINALIZER_MACHINE = "labfleet/machine"
 FINALIZER_LICENCE = "labfleet/cml-licence"
@@ -139,6 +142,8 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     retries: Raised by one when somebody asks a failed worker to try again.
     licence: What was asked last of its licence, beside what the machine says.
     console_asked: When its console text was last asked for.
+    ignored_labs: Labs that are no session's and are left alone, as somebody said.
+    lab_order: What somebody ordered last of a lab there that is no session's.
     """
 
     track: str = "default"
@@ -154,6 +159,8 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     retries: Annotated[int, msgspec.Meta(ge=0)] = 0
     licence: LicenceOrder | None = None
     console_asked: datetime | None = None
+    ignored_labs: tuple[IgnoredLab, ...] = ()
+    lab_order: LabOrder | None = None
 
     @property
     def licensing(self) -> LicenceSettings | None:
@@ -343,6 +350,7 @@ class StrayLab(Record, frozen=True, kw_only=True):
     since: When it was first seen.
     tried: When its removal last failed.
     refused: Why it failed, in CML's words.
+    ignored: Whether somebody said that it is left alone.
     """
 
     id: str
@@ -350,6 +358,7 @@ class StrayLab(Record, frozen=True, kw_only=True):
     since: datetime
     tried: datetime | None = None
     refused: str = ""
+    ignored: bool = False
 
 
 class StrayLabs(Record, frozen=True, kw_only=True):
@@ -389,6 +398,9 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     they have failed for long.
     last_health_check_at: When CML was last asked, well or not, worked out at each reading.
     stray_labs: Labs with our marker that are no session's.
+    hosted_labs: Labs on the server that have nodes, a hundred of them listed; null before they were
+    seen. Titles and owners are for operators and admins.
+    lab_order: How far the last order of a lab of no session is.
     foreign_ports: Ports seen on the server that we did not give (tcp/5041), left alone until they
     are gone.
     held_ports: The same as stretches of numbers, with the lab that names them and since when.
@@ -398,6 +410,7 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     effect: The open call to the outside, if there is one.
     empty_since: Since when no session is on it.
     ready_since: Since when it can host sessions.
+    paid: What is paid for its machine now, and since when; null when nothing is.
     message: Sentence for people on where it stands.
     errors: Failures in a row of what is being tried now.
     observed_generation: Generation of the spec that this status is about.
@@ -422,10 +435,13 @@ class WorkerStatus(Record, frozen=True, kw_only=True):
     held_ports: tuple[HeldPorts, ...] = ()
     ports: PortUse | None = None
     stray_labs: StrayLabs = StrayLabs()
+    hosted_labs: tuple[HostedLab, ...] | None = None
+    lab_order: LabOrderProgress | None = None
     attempt: int = 0
     effect: Effect | None = None
     empty_since: datetime | None = None
     ready_since: datetime | None = None
+    paid: PaidTime | None = None
     provisioning_started_at: datetime | None = None
     provisioning_ended_at: datetime | None = None
     failed_check_at: datetime | None = None

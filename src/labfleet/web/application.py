@@ -1,8 +1,8 @@
 """The pages as an ASGI application: every path that is not the API's.
 
-`/` (the live page), `/<plural>` (a list), `/<plural>/<name>` (an object's page), `/history` (past
-runs), `/calendar` (what is promised), `/docs` (the API), `/login`, `/logout`, `/static/`. This module answers the request;
-`overview`, `lists`, `details`, `past_runs` and `calendar` make the page's data, the templates its
+The pages of `view_table` (`/` is the overview), `/<plural>` (a list), `/<plural>/<name>` (an object's
+page, its further tabs in `panel_table`), `/docs` (the API), `/login`, `/logout`, `/static/`. This
+module answers the request; the modules that the tables name make the page's data, the templates its
 look, and `doors` has the sign-in rules. `api.front` limits the body and adds the headers.
 """
 
@@ -12,6 +12,7 @@ import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,17 @@ import jinja2
 from labfleet.kernel import clock, errors
 from labfleet.resources.kinds import KINDS, Kind
 from labfleet.service.core import access
+from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import Pause
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.core.tokens import Tokens
-from labfleet.service.reads import leaders, raised
-from labfleet.web import api_docs, calendar, details, doors, lists, overview, past_runs, words
-from labfleet.web.values import exact
+from labfleet.service.reads import raised
+from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
+from labfleet.web.acts import answers as acts
+from labfleet.web.acts import many, seals, table
+from labfleet.web.statuses import status_of
+from labfleet.web.values import exact, instant
+from labfleet.web.view import Asked
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -36,18 +42,17 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FORM_LIMIT = 8192
 _NO_PAGE = "There is no page at this address."
+_NOT_OURS = "This form was not sent from a page of this server."
+ENDS_SOON = timedelta(hours=24)
+"""From so long before the end of a token on, its owner is told on every page."""
+TAKER = "labfleet.taker"
+"""Where the scope has the function that counts a caller's writes (`api.front`)."""
 _HERE = Path(__file__).parent
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_STATUS = (
-    (errors.Gone, 404),
-    (errors.Denied, 403),
-    (errors.Invalid, 400),
-    (errors.Temporary, 503),
-)
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
@@ -84,9 +89,12 @@ class Pages:
         self._files = _files()
         self._jinja = _templates()
         self._read: api_docs.ApiDocs | None = None
+        self._acts = acts.Acts(services, tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
+        # Before anything is read: what happens from here on the page's script hears of the stream.
+        scope["labfleet.at"] = self._services.cache.cursor
         try:
             answer = await self._answer(scope, receive)
         except errors.LabfleetError as error:
@@ -108,6 +116,8 @@ class Pages:
         path, method = scope["path"], scope["method"]
         if path in {"/login", "/logout"} and method == "POST":
             return await self._door(scope, receive)
+        if method == "POST" and acts.is_ours(path):
+            return await self._acted(scope, receive)
         if method not in {"GET", "HEAD"}:
             return self._error(
                 scope, 405, "This page can only be read.", ((b"allow", b"GET, HEAD"),),
@@ -124,19 +134,43 @@ class Pages:
             return _to_the_form(scope, path)
         if path == "/logout":
             return self._page(scope, "logout.html", 200, caller=caller)
-        if path == "/":
-            found = await overview.overview(self._services, caller)
-            who = await self._leaders(caller)
-            return self._page(scope, "overview.html", 200, caller=caller, page=found, leaders=who)
-        if path == past_runs.ROOT:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            runs = await past_runs.page(self._services, caller, query)
-            return self._page(scope, "history.html", 200, caller=caller, page=runs)
-        if path == calendar.ROOT:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            spans = await calendar.page(self._services, caller, query)
-            return self._page(scope, "calendar.html", 200, caller=caller, page=spans)
+        if acts.is_ours(path):
+            found = await self._acts.shown(caller, path, _query(scope))
+            return self._shown(scope, caller, found)
+        asked = view_table.at(path)
+        if asked is not None and asked[0].means(_query(scope)):
+            view, name = asked
+            data = await view.make(self._services, caller, Asked(_query(scope), name))
+            return self._page(scope, view.template, 200, caller=caller, page=data, here=view.path)
         return await self._object(scope, caller, path)
+
+    async def _acted(self, scope: Scope, receive: Receive) -> Answer:
+        """Do what a form of ours asks for; it is one only with the seal of this visit's token."""
+        if not doors.same_site(scope):
+            return self._error(scope, 403, _NOT_OURS)
+        path, token, caller = scope["path"], doors.token(scope), await self._caller(scope)
+        if caller is None or token is None:
+            return _to_the_form(scope, path)
+        form = await _form(scope, receive, acts.FORM_LIMIT, acts.FIELDS_LIMIT)
+        key = seals.key_of(token, form.get(seals.FIELD, [""])[-1])
+        if key is None:
+            return self._error(scope, 403, f"{_NOT_OURS} Open it again.", caller=caller)
+        take = functools.partial(scope.get(TAKER, _take_nothing), caller.principal)
+        take()
+        found = await self._acts.done(caller, acts.Sent(path, _query(scope), form, key, take))
+        if isinstance(found, acts.Done):
+            return _redirect(
+                found.where, doors.say(scope, seals.said(token, found.said, found.undo))
+            )
+        return self._shown(scope, caller, found)
+
+    def _shown(self, scope: Scope, caller: Caller, found: acts.Shown) -> Answer:
+        """Answer with a page that has a form, sealed for this visit."""
+        key = self._services.ids.uid()
+        return self._page(
+            scope, found.template, found.status, caller=caller, page=found.page, here=found.here,
+            seal=seals.sealed(doors.token(scope) or "", key),
+        )  # fmt: skip
 
     async def _object(self, scope: Scope, caller: Caller, path: str) -> Answer:
         plural, _, name = path.strip("/").partition("/")
@@ -145,20 +179,17 @@ class Pages:
             raise errors.Gone(_NO_PAGE)
         if not name:
             return await self._list(scope, caller, row)
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        namespace = query.get("namespace", ["default"])[-1]
-        uid = query.get("uid", [""])[-1]
-        found = await details.detail(self._services, caller, row, name, namespace, uid=uid)
-        return self._page(scope, "detail.html", 200, caller=caller, page=found)
+        found = await details.detail(self._services, caller, row, name, Asked(_query(scope)))
+        return self._page(
+            scope, "detail.html", 200, caller=caller, page=found, here=f"/{row.plural}"
+        )
 
     async def _list(self, scope: Scope, caller: Caller, row: Kind) -> Answer:
-        """Lead to the kind's table on the first page, or show a list of its own."""
-        if row.page is not None and access.may(caller.principal, "read", row.name):
-            return _redirect(f"/#{row.plural}")
-        found = await lists.listed(self._services, caller, row)
+        """Show the list of a kind as the query asks for it."""
+        found = await lists.page(self._services, caller, row, Asked(_query(scope)))
         return self._page(
-            scope, "list.html", 200,
-            caller=caller, table=found, title=found.section.title, said=row.summary,
+            scope, "list.html", 200, caller=caller, page=found, here=f"/{row.plural}",
+            acts=table.of_kind(caller, row.name), several=many.verbs(caller, row.name),
         )  # fmt: skip
 
     def _docs(self, scope: Scope, path: str, caller: Caller | None) -> Answer:
@@ -201,19 +232,22 @@ class Pages:
     async def _door(self, scope: Scope, receive: Receive) -> Answer:
         """Sign in or out. A form of another site does neither."""
         if not doors.same_site(scope):
-            return self._error(scope, 403, "This form was not sent from a page of this server.")
+            return self._error(scope, 403, _NOT_OURS)
         if scope["path"] == "/logout":
             return _redirect("/login", doors.drop_cookie(scope))
-        form = await _form(scope, receive)
+        sent = await _form(scope, receive)
+        form = {name: found[-1] for name, found in sent.items()}
         text = form.get("token", "").strip()
         try:
             if not doors.plausible(text):
                 return self._login(scope, 400, "That is not a token.", form.get("next", ""))
-            await self._tokens.authenticate(text)
+            principal = await self._tokens.authenticate(text)
         except errors.Denied as error:
             said = error.message[:1].upper() + error.message[1:] + "."
             return self._login(scope, 401, said, form.get("next", ""))
-        return _redirect(doors.safe_next(form.get("next", "")), doors.set_cookie(scope, text))
+        wanted = doors.safe_next(form.get("next", ""))
+        where = navigation.home(principal) if wanted == "/" else wanted
+        return _redirect(where, doors.set_cookie(scope, text))
 
     def _login(self, scope: Scope, status: int, problem: str, wanted: str = "") -> Answer:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -233,10 +267,10 @@ class Pages:
         return Answer(200, file.body, file.media_type, ((b"cache-control", kept),))
 
     async def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        status = status_of(error)
         said = error.message[:1].upper() + error.message[1:]
         extra: Headers = ()
-        if status == 503:
+        if status in {429, 503}:
             seconds = max(1, round(error.retry_after or 2))
             extra = ((b"retry-after", str(seconds).encode()),)
         return self._error(scope, status, said, extra, await self._known(scope))
@@ -257,26 +291,31 @@ class Pages:
         caller: Caller | None = None, **values: Any,
     ) -> Answer:  # fmt: skip
         principal = None if caller is None else caller.principal
+        heard = None if caller is None else seals.heard(doors.token(scope) or "", doors.said(scope))
+        ends = None if principal is None else self._tokens.ends(principal)
+        moment = self._services.clock.now()
         made = self._jinja.get_template(name).render(
             principal=principal,
+            ends=None if ends is None else instant(ends, moment),
+            ends_soon=ends is not None and ends - moment < ENDS_SOON,
+            address=_address(scope),
             readable=() if principal is None else sorted(overview.readable(principal)),
             may=lambda action, kind: principal is not None and access.may(principal, action, kind),
             theme=doors.theme(scope),
             base=f"{scope.get('scheme', 'http')}://{doors.header(scope, b'host')}",
-            now=clock.format_instant(self._services.clock.now()),
+            now=clock.format_instant(moment),
             rate=self._services.clock.rate,
+            at=scope.get("labfleet.at") or "",
             utc=exact,
             pauses=self._pauses(caller),
             troubles=raised.of_server(self._services) if caller is not None else (),
-            **values,
+            navigation=() if principal is None else navigation.shown(principal),
+            home="/" if principal is None else navigation.home(principal),
+            heard=heard,
+            **{"here": "", **values},
         )
-        return Answer(status, made.encode("utf-8", "replace"))
-
-    async def _leaders(self, caller: Caller) -> tuple[leaders.RoleLeader, ...]:
-        """Return who leads each role, for callers who may read workers."""
-        if not access.may(caller.principal, "read", "Worker"):
-            return ()
-        return await leaders.read(self._services, caller)
+        headers = (doors.say(scope, ""),) if heard else ()
+        return Answer(status, made.encode("utf-8", "replace"), headers=headers)
 
     def _pauses(self, caller: Caller | None) -> tuple[Pause, ...]:
         """Return what is paused, for callers who may read settings."""
@@ -291,15 +330,16 @@ def _to_the_form(scope: Scope, path: str) -> Answer:
     Robots and tools ask for /robots.txt or /schema: a redirect to a form reads as if it were there.
     """
     plural = path.strip("/").partition("/")[0]
-    exists = path in {"/", "/logout", past_runs.ROOT, calendar.ROOT} or any(
-        each.plural == plural for each in KINDS.values()
+    exists = (
+        path == "/logout"
+        or acts.is_ours(path)
+        or view_table.at(path) is not None
+        or any(each.plural == plural for each in KINDS.values())
     )
     if not exists and "text/html" not in doors.header(scope, b"accept"):
         raise errors.Gone(_NO_PAGE)
     stale = doors.token(scope) is not None
-    query = scope.get("query_string", b"").decode("latin-1")
-    wanted = doors.safe_next(quote(path) + (f"?{query}" if query else ""))
-    where = "/login?next=" + quote(wanted, safe="") + ("&ended=1" if stale else "")
+    where = "/login?next=" + quote(_address(scope), safe="") + ("&ended=1" if stale else "")
     return _redirect(where, doors.drop_cookie(scope) if stale else None)
 
 
@@ -308,8 +348,24 @@ def _redirect(where: str, cookie: tuple[bytes, bytes] | None = None) -> Answer:
     return Answer(303, headers=((b"location", where.encode("latin-1", "replace")), *more))
 
 
-async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
-    """Return the fields of a small form; Invalid when it is none."""
+def _address(scope: Mapping[str, Any]) -> str:
+    """Return the address of the page that is asked for, to come back to."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    return doors.safe_next(quote(scope["path"]) + (f"?{query}" if query else ""))
+
+
+def _query(scope: Scope) -> dict[str, list[str]]:
+    return parse_qs(scope.get("query_string", b"").decode("latin-1"))
+
+
+def _take_nothing(_principal: Principal) -> None:
+    """Count no write: nobody has said how many there may be."""
+
+
+async def _form(
+    scope: Scope, receive: Receive, limit: int = FORM_LIMIT, fields: int = 10
+) -> dict[str, list[str]]:
+    """Return the values of a form's fields by name; Invalid when it is none, or too long."""
     kind = doors.header(scope, b"content-type").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise errors.Invalid("Send the form as a browser does.")
@@ -320,13 +376,12 @@ async def _form(scope: Scope, receive: Receive) -> dict[str, str]:
             raise errors.Invalid("The form did not arrive whole.")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > FORM_LIMIT:
-            raise errors.Invalid(f"A form has at most {FORM_LIMIT} bytes.")
+        if len(body) > limit:
+            raise errors.Invalid(f"A form has at most {limit} bytes.")
     try:
-        fields = parse_qs(body.decode("ascii"), max_num_fields=10)
+        return parse_qs(body.decode("ascii"), max_num_fields=fields)
     except ValueError:
         raise errors.Invalid("The form cannot be read.") from None
-    return {name: found[-1] for name, found in fields.items()}
 
 
 @functools.cache
@@ -342,7 +397,16 @@ def _templates() -> jinja2.Environment:
     )
     static = {path.rpartition("/")[2]: file.address for path, file in _files().items()}
     scripts = [address for name, address in static.items() if name.endswith(".js")]
-    made.globals.update(static=static, scripts=scripts, words=words.as_json(), WORDS=words)
+    styles = [address for name, address in static.items() if name.endswith(".css")]
+    made.globals.update(
+        static=static,
+        scripts=scripts,
+        styles=styles,
+        words=words.as_json(),
+        WORDS=words,
+        KEYS=navigation.KEYS,
+        GOES=navigation.goes,
+    )
     return made
 
 

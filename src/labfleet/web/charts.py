@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from labfleet.decisions.run_use import METRIC_OF, Histogram
 from labfleet.resources.cluster import Cluster
@@ -64,9 +63,9 @@ async def of(services: ServiceContext, obj: Resource | None) -> Used | None:
     else:
         return None
     found = await series.of(services, obj)
-    figures = {METRIC_OF[name][0]: (use, METRIC_OF[name][1]) for name, use in recorded.items()}
+    figures = figures_of(recorded)
     charts = tuple(
-        _chart(name, found, metric, figures.get(name))
+        chart(name, found, metric, figures.get(name))
         for name, metric in found.metrics.items()
         if metric.points or name in figures
     )
@@ -74,9 +73,15 @@ async def of(services: ServiceContext, obj: Resource | None) -> Used | None:
     return Used(charts, live, note)
 
 
-def _chart(
+def figures_of(recorded: Mapping[str, Use]) -> dict[str, tuple[Use, float]]:
+    """Return by metric what was recorded of it, and by what its values are multiplied."""
+    return {METRIC_OF[name][0]: (use, METRIC_OF[name][1]) for name, use in recorded.items()}
+
+
+def chart(
     name: str, found: series.Series, metric: Metric, recorded: tuple[Use, float] | None
 ) -> Chart:
+    """Return one metric of a series: its figures as recorded, else of the points that are kept."""
     if recorded is None:
         seen = Histogram()
         for each in metric.points:
@@ -89,10 +94,10 @@ def _chart(
         return UNKNOWN if value is None else amount(metric.unit, value * factor)
 
     newest = amount(metric.unit, metric.points[-1].mean) if metric.points else UNKNOWN
-    lines = tuple(_lines(found.since, found.until, found.step, metric.points))
+    drawn = tuple(lines(found, metric.points))
     return Chart(
         TITLES.get(name, name), newest, said(use.peak), said(use.mean), said(use.median),
-        said(use.p95), lines,
+        said(use.p95), drawn,
     )  # fmt: skip
 
 
@@ -113,18 +118,31 @@ def _scaled(value: float, units: Mapping[str, float]) -> str:
     return f"{value / size:.3g} {name}"
 
 
-def _lines(since: datetime, until: datetime, step: int, points: Sequence[Point]) -> Iterator[str]:
-    """Yield the curve as lines; where nobody measured for a while, it is broken."""
-    whole = max((until - since).total_seconds(), step)
-    top = max((each.mean for each in points), default=0.0)
+def lines(
+    found: series.Series,
+    points: Sequence[Point],
+    *,
+    top: float = 0.0,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+) -> Iterator[str]:
+    """Yield the curve as lines; where nobody measured for a while, it is broken.
+
+    `top` is a value that has to fit in, whatever was measured.
+    """
+    whole = max((found.until - found.since).total_seconds(), found.step)
+    top = top or max((each.mean for each in points), default=0.0)
     line, last = list[str](), None
     for each in points:
-        if last is not None and (each.at - last).total_seconds() > 2.5 * step:
+        if last is not None and (each.at - last).total_seconds() > 2.5 * found.step:
             yield " ".join(line)
             line = []
         last = each.at
-        across = (each.at - since).total_seconds() / whole * WIDTH
-        up = HEIGHT - 1 - (each.mean / top * (HEIGHT - 2) if top > 0 else 0.0)
-        line.append(f"{across:.1f},{up:.1f}")
+        across = (each.at - found.since).total_seconds() / whole * size[0]
+        line.append(f"{across:.1f},{height(each.mean, top, size[1]):.1f}")
     if line:
         yield " ".join(line)
+
+
+def height(value: float, top: float, tall: int = HEIGHT) -> float:
+    """Return where a value stands in a box, from its upper edge, with a margin of one."""
+    return tall - 1 - (value / top * (tall - 2) if top > 0 else 0.0)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from labfleet.decisions import port_drift, wording
+from labfleet.decisions import wording
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import paths
@@ -19,20 +19,37 @@ from labfleet.resources.decision import Verdict
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.session import TERMINAL, PortAllocation, PortChange, Session, SessionPhase
+from labfleet.resources.session import TERMINAL, PortAllocation, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import group_seats, session_kept, session_told
-from labfleet.service.reads import explain, notices
+from labfleet.service.kinds.pool_leads import Leads
+from labfleet.service.reads import classes, explain, notices
 from labfleet.service.reads.explain import Explanation
 from labfleet.service.verbs import objects
-from labfleet.web import charts, overview, recommended, values, words
+from labfleet.web import (
+    charts,
+    course_dates,
+    life_line,
+    overview,
+    panel_table,
+    recommended,
+    values,
+    words,
+)
+from labfleet.web.acts import table
+from labfleet.web.acts.act import Offer
 from labfleet.web.charts import Used
+from labfleet.web.course_dates import DateRow
+from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
+from labfleet.web.panel_table import Opened
+from labfleet.web.panels.ports import seen as seen_of
 from labfleet.web.recommended import Panel
 from labfleet.web.values import Cell
+from labfleet.web.view import Asked
 
 PORTS_ADDED = 50
 """How many ports that somebody added to a lab its page lists; the condition counts all."""
@@ -80,15 +97,25 @@ class Detail:
     """Commands of the CLI that do more with it, without its name."""
     other: str = ""
     """The page of the object that has the name now, when another one was asked for."""
+    opened: Opened = Opened()
+    """Its tabs, and what the open one shows."""
+    life: tuple[Step, ...] = ()
+    """The steps of a session's life."""
+    dates: tuple[DateRow, ...] = ()
+    """The dates of a course."""
+    acts: tuple[Offer, ...] = ()
+    """What its reader may do with it."""
 
 
 async def detail(
-    services: ServiceContext, caller: Caller, row: Kind, name: str, namespace: str, *, uid: str = ""
+    services: ServiceContext, caller: Caller, row: Kind, name: str, asked: Asked
 ) -> Detail:
     """Return an object's page; Gone when nothing is known of it, Denied when it is not for you.
 
-    With `uid` it is that object's page, also when another one has its name now.
+    With `uid` in the query it is that object's page, also when another one has its name now. With
+    `tab` it is open at that tab.
     """
+    namespace, uid = asked.last("namespace", "default"), asked.last("uid")
     now = services.clock.now()
     try:
         found = await explain.explain(services, caller, row, name, namespace)
@@ -104,7 +131,7 @@ async def detail(
     other = ""
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
-    decision = None if found is None else found.decision
+    address = values.address(row.plural, real, namespace, uid)
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -116,29 +143,36 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
-        starts="" if found is None or found.expected is None else session_told.words(found.expected),
+        starts=""
+        if found is None or found.expected is None
+        else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
-        verdicts=tuple(
-            (each, wording.short(each.shortages))
-            for each in (() if decision is None else decision.candidates)
-        ),
+        verdicts=_verdicts(found),
         ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
         events=overview.recent_events(past[::-1], caller, now, only=meant),
-        times={} if found is None else {
-            each.type: values.instant(each.last_transition_time, now) for each in found.conditions
-        },
+        times=_times(found, now),
         used=await charts.of(services, obj),
         recommended=await recommended.of(services, caller, obj),
-        told=tuple(
-            (values.instant(each.at, now), each.notice.subject)
-            for each in notices.told(past[::-1], uid=meant)[::-1][: words.EVENTS]
-        ),
+        told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
+        opened=Opened() if obj is None else await panel_table.opened(
+            services, caller, obj, asked, address
+        ),
+        life=_life(services, obj, past, now),
+        dates=course_dates.of(obj),
+        acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
+    """Return what was looked at for it, each with what it was short of in words."""
+    if found is None or found.decision is None:
+        return ()
+    return tuple((each, wording.short(each.shortages)) for each in found.decision.candidates)
 
 
 async def _past(
@@ -150,6 +184,28 @@ async def _past(
         if gone:
             raise
         return ()
+
+
+def _told(past: tuple[stores.Event, ...], uid: str, now: datetime) -> tuple[tuple[Cell, str], ...]:
+    """Return what the owner of the object with that uid was told, the newest first."""
+    newest = notices.told(past[::-1], uid=uid)[::-1][: words.EVENTS]
+    return tuple((values.instant(each.at, now), each.notice.subject) for each in newest)
+
+
+def _times(found: Explanation | None, now: datetime) -> dict[str, Cell]:
+    """Return since when each condition is as it is."""
+    known = () if found is None else found.conditions
+    return {each.type: values.instant(each.last_transition_time, now) for each in known}
+
+
+def _life(
+    services: ServiceContext, obj: Resource | None, past: tuple[stores.Event, ...], now: datetime
+) -> tuple[Step, ...]:
+    if not isinstance(obj, Session):
+        return ()
+    looked_for = Leads(services.cache).looked_for(obj)
+    phases = life_line.entered(past[::-1], obj.metadata.uid)
+    return life_line.of(obj, phases, looked_for, now)
 
 
 def _state(row: Kind, found: Explanation | None) -> Cell | None:
@@ -192,6 +248,9 @@ def _facts(
                 facts.append((title, _group(services, caller, obj, str(value))))
                 continue
             text = _absent(each.path) if value is None else Cell("text", _plain(value))
+            if each.path == "spec.definition" and value and "definitions" in readable:
+                href = values.address("definitions", value, obj.metadata.namespace)
+                text = Cell("link", str(value), href=href)
             facts.append(
                 (title, values.instant(value, now) if isinstance(value, datetime) else text)
             )
@@ -201,6 +260,8 @@ def _facts(
         facts += _reached(obj)
         facts += _kept(caller, obj, now)
         facts += _attempts(obj)
+    if isinstance(obj, Group):
+        facts += _class(services, caller, obj)
     created = obj.metadata.creation_timestamp
     if created is not None:
         facts.append(("Created", values.instant(created, now)))
@@ -213,6 +274,16 @@ def _group(services: ServiceContext, caller: Caller, obj: Resource, name: str) -
     if group is None or not access.sees(caller.principal, group):
         return Cell("text", name)
     return Cell("link", name, href=values.address("groups", name, obj.metadata.namespace))
+
+
+def _class(services: ServiceContext, caller: Caller, obj: Group) -> Iterator[tuple[str, Cell]]:
+    """Yield the links to the page of the class, and to the course that it is a date of."""
+    where = values.address("class", obj.name, obj.namespace)
+    yield "Class", Cell("link", "its seats as a grid, and a list to print", href=where)
+    course = classes.course_of(services, caller, obj)
+    if course is not None:
+        href = values.address("courses", course.name, course.namespace)
+        yield "Course", Cell("link", course.name, href=href)
 
 
 def _reached(obj: Session) -> list[tuple[str, Cell]]:
@@ -307,26 +378,12 @@ def _ports(obj: Resource | None) -> tuple[Port, ...]:
     where = {} if found is None else {each.name: _link(each.url) for each in found.ports}
     changes = {each.name: each for each in obj.status.port_changes}
     made = [
-        Port(each.name, each, _seen(changes.get(each.name), seen), where.get(each.name))
+        Port(each.name, each, seen_of(changes.get(each.name), seen), where.get(each.name))
         for each in obj.status.ports
     ]
     given = {each.name for each in obj.status.ports}
     added = [each for each in obj.status.port_changes if each.name not in given][:PORTS_ADDED]
-    return (*made, *(Port(each.name, None, _seen(each, seen)) for each in added))
-
-
-def _seen(change: PortChange | None, seen: dict[str, int] | None) -> Cell:
-    if seen is None:
-        return Cell("text", "unknown: not observed yet")
-    if change is None:
-        return Cell("text", "as given")
-    kind = port_drift.kind_of(change)
-    told = {
-        "added": f"added: {change.observed}",
-        "removed": "removed: not there",
-        "changed": f"changed: {change.observed}",
-    }
-    return Cell("state", told[kind], tone="warn", shape="▲")
+    return (*made, *(Port(each.name, None, seen_of(each, seen)) for each in added))
 
 
 def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:

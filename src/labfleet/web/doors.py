@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 TOKEN_LIMIT = 200
 NEXT_LIMIT = 512
+SAID_SECONDS = 60
+"""For so long a browser keeps what is said after an act, should no page be shown meanwhile."""
 THEMES = ("auto", "light", "dark")
 _NEVER_A_TOKEN = frozenset(' \t\r\n";,\\')
 
@@ -81,6 +83,25 @@ def set_cookie(scope: Mapping[str, Any], text: str) -> tuple[bytes, bytes]:
 def drop_cookie(scope: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the header that forgets the token."""
     return _cookie(scope, "", "; Max-Age=0")
+
+
+def say(scope: Mapping[str, Any], text: str) -> tuple[bytes, bytes]:
+    """Return the header that keeps what is said after an act for the next page; "" forgets it."""
+    tls = "; Secure" if secure(scope) else ""
+    age = SAID_SECONDS if text else 0
+    made = f"{_said_name(scope)}={text}; Path=/; HttpOnly; SameSite=Strict{tls}; Max-Age={age}"
+    return b"set-cookie", made.encode("latin-1")
+
+
+def said(scope: Mapping[str, Any]) -> str:
+    """Return what is kept to be said; nothing to a script, which shows only a part of a page."""
+    if header(scope, b"sec-fetch-mode") not in {"", "navigate"} or scope["method"] != "GET":
+        return ""
+    return cookies(scope).get(_said_name(scope), "")
+
+
+def _said_name(scope: Mapping[str, Any]) -> str:
+    return f"{cookie_name(scope)}-said"
 
 
 def same_site(scope: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The data of the live page: its tables, its counts and the newest events, as a caller sees them.
+"""The data of the page of live tables: its tables, its counts and the newest events, as a caller sees them.
 
 Read from the cache; the page's script then follows the event stream.
 """
@@ -25,7 +25,10 @@ from labfleet.service.kinds import indices, session_outlook
 from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
+from labfleet.web.view import Asked
 from labfleet.web.words import Section
+
+ROOT = "/live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,11 @@ class Overview:
     tables: tuple[Table, ...]
     events: tuple[RecentEvent, ...]
     at: stores.Cursor
+    summary: None = None
+    """What the first page has instead of tables, for who may read workers."""
 
 
-async def overview(services: ServiceContext, caller: Caller) -> Overview:
+async def page(services: ServiceContext, caller: Caller, _asked: Asked) -> Overview:
     """Return the page's data at a revision that has all earlier writes."""
     await services.fresh()
     at = services.cache.cursor

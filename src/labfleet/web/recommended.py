@@ -45,8 +45,8 @@ async def of(services: ServiceContext, caller: Caller, obj: Resource | None) -> 
     return Panel(
         figures=tuple(_figures(each) for each in found.dimensions),
         choices=tuple(_choice(each, found.looked_at) for each in found.options),
-        said=_said(found),
-        commands=_commands(found, obj, admin=admin),
+        said=sentences(found),
+        commands=commands(found, obj, admin=admin),
         needs_review=found.needs_review,
         looked_at=f"{count(found.looked_at, 'past session')}, {found.most} at most",
     )
@@ -94,7 +94,8 @@ def _outcome(one: PoolOutcome) -> str:
     return f"{one.pool}: {count(one.sessions_per_worker, 'session')} a worker{price}"
 
 
-def _said(found: LabRecommendation) -> tuple[str, ...]:
+def sentences(found: LabRecommendation) -> tuple[str, ...]:
+    """Return what follows of a recommendation, and who proposes what, in sentences without a stop."""
     told = [found.reviewed]
     saving = found.saving
     if saving is not None:
@@ -116,7 +117,7 @@ def _said(found: LabRecommendation) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _commands(found: LabRecommendation, obj: Definition, *, admin: bool) -> tuple[str, ...]:
+def commands(found: LabRecommendation, obj: Definition, *, admin: bool) -> tuple[str, ...]:
     """Return the commands that do what the panel shows, for this caller."""
     base = f"labfleet recommend definition/{Key('', obj.namespace, obj.name).argument}"
     able = {each.value for each in found.options if not each.refused} - {"declared"}

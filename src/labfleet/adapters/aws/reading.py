@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,7 @@ STATES: Mapping[str, MachineState] = {
 }
 """EC2's words for an instance's state -> ours."""
 Data = Mapping[str, Any]
+_INSTANT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
 
 def rows(reply: Data, key: str) -> list[dict[str, Any]]:
@@ -58,7 +60,22 @@ def instance(item: Data) -> Instance:
         client_token=item.get("ClientToken") or None,
         state_reason=item.get("StateReason", {}).get("Message") or None,
         tags=_tags(item),
+        stopped_at=stopped_at(item.get("StateTransitionReason", "")),
     )
+
+
+def stopped_at(reason: str) -> datetime | None:
+    """Return the instant that EC2 puts into the reason of a change of state; None without one.
+
+    It is when somebody asked for the stop or the end, which is when the machine leaves off running.
+    """
+    found = _INSTANT.search(reason)
+    if found is None:
+        return None
+    try:
+        return datetime.strptime(found.group(1), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _root_volume(item: Data) -> str | None:

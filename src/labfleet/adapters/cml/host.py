@@ -26,6 +26,7 @@ from labfleet.interfaces.lab_host import (
     Lab,
     LabObservation,
     NodeState,
+    NodeVerb,
     Readiness,
     Stage,
 )
@@ -223,6 +224,14 @@ class CmlHost:
     async def wipe(self, lab_id: str) -> None:
         """Wipe a stopped lab; Conflict reason Later while it still runs."""
         await self._teardown("PUT", lab_id, "/wipe")
+
+    async def operate_node(self, lab_id: str, node_id: str, verb: NodeVerb) -> None:
+        """Start, stop or wipe one node; Conflict reason Later for a wipe while it runs."""
+        what = f"/nodes/{_part(node_id)}/" + ("wipe_disks" if verb == "wipe" else f"state/{verb}")
+        if verb == "wipe":
+            await self._teardown("PUT", lab_id, what)
+        else:
+            await self._change("PUT", lab_id, what)
 
     async def delete(self, lab_id: str) -> None:
         """Delete a wiped lab; Conflict reason Later while it is not wiped."""

@@ -29,6 +29,7 @@ PREFIX = "#/components/schemas/"
 EXAMPLES = Path(__file__).parent / "examples.json"
 TAGS = {
     "calendar": "Sessions as calendar files, and an address from which a program reads one's own.",
+    "costs": "What the fleet costs, by whom and for what; the bill of a month; prices.",
     "history": "Past runs: what was asked, given and really used, kept longer than the objects.",
     "seeds": "Routes under the names of earlier systems, for clients that were written for those.",
     "system": "The server itself: this document, health, metrics, the event stream.",

@@ -37,6 +37,14 @@ Cursor = Annotated[str, QueryParameter(name="cursor", description="`next` of the
 Sort = Annotated[
     str, QueryParameter(name="sort", description="A field, for example -status.end; - descends.")
 ]
+Text = Annotated[
+    str,
+    QueryParameter(
+        name="q",
+        max_length=listing.SEARCHED_LIMIT,
+        description="Only what has this text in its name, its namespace or a field with a filter.",
+    ),
+]
 Before = Annotated[
     int | None,
     QueryParameter(name="before", ge=0, le=2**53 - 1, description="Only older revisions."),
@@ -147,6 +155,7 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
         limit: Limit = listing.DEFAULT_LIMIT,
         cursor: Cursor = "",
         sort: Sort = "",
+        text: Text = "",
         **given: Any,
     ) -> dict[str, Any]:
         """Return one page of the objects that the caller may see, filtered and sorted."""
@@ -157,6 +166,7 @@ def _list(made: Routes, services: ServiceContext, row: Kind) -> None:
             filters=tuple((name, value) for name, value in given.items() if value is not None),
             tags=tuple(tags),
             sort=sort,
+            text=text,
             limit=limit,
             cursor=cursor,
         )

@@ -23,7 +23,13 @@ from labfleet.api.streams.audience import Audience, Audiences
 from labfleet.api.streams.latest_frames import Frames, LatestFrames, frames_of
 from labfleet.api.streams.latest_state import NOTHING
 from labfleet.api.streams.moves import Moves
-from labfleet.api.streams.open_stream import OpenStream, OpenStreams, Receive, Send
+from labfleet.api.streams.open_stream import (
+    EARLY_SECONDS,
+    OpenStream,
+    OpenStreams,
+    Receive,
+    Send,
+)
 from labfleet.api.streams.ring import Filter, Message, Ring, frame
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -55,6 +61,8 @@ class StreamRequest:
     bad_place: bool = False
     frames: tuple[Frames, ...] = (Frames.OBJECTS,)
     padding: int = 0
+    pace: int = 0
+    """Milliseconds between two turns; 0 sends every change as it comes."""
 
 
 class Stream:
@@ -129,10 +137,13 @@ class Client(OpenStream):
         "_index",
         "_moved",
         "_objects",
+        "_pace",
         "_sent",
         "_services",
         "_stream",
         "_told",
+        "_turn_at",
+        "_turn_set",
         "_versions",
         "_views",
         "_watches",
@@ -157,6 +168,7 @@ class Client(OpenStream):
         self._sent = stream.at
         self._moved = stream.moves.end
         self._told = stream.starts.end
+        self._pace, self._turn_at, self._turn_set = wish.pace / 1000, 0.0, False
         self._objects = Frames.OBJECTS in wish.frames
         self._watches = self._objects and Session.__name__ in (wish.filter.kinds or KINDS)
         stream.starts.watchers += self._watches
@@ -207,7 +219,7 @@ class Client(OpenStream):
     async def _more(self) -> bool:
         if self._views and await self._more_latest():
             return True
-        if not self._objects:
+        if not self._objects or self._rests():
             return False
         ring = self._stream.ring
         lost = ring.generation != self._generation
@@ -216,13 +228,35 @@ class Client(OpenStream):
             return True
         if self._index == ring.end:
             return await self._more_moved()
-        batch = self._audience.batch(self._index, self._sent.revision)
+        take = self._audience.turn if self._pace else self._audience.batch
+        batch = take(self._index, self._sent.revision)
         self._index, self._sent = batch.end, batch.place
         await self._write(batch.body)
         stream = self._stream
         level = self._index == ring.end and self._moved == stream.moves.end
         level = level and (self._told == stream.starts.end or not self._watches)
-        return not level or ring.generation != self._generation
+        level = level and ring.generation == self._generation
+        if level and self._pace:
+            # At whole turns of the clock, so that clients of one pace are sent the same bytes.
+            now = asyncio.get_running_loop().time()
+            self._turn_at = (now // self._pace + 1) * self._pace
+        return not level
+
+    def _rests(self) -> bool:
+        """Tell whether the next turn of a paced client is still to come; it is woken then."""
+        if not self._pace:
+            return False
+        loop = asyncio.get_running_loop()
+        if loop.time() + EARLY_SECONDS >= self._turn_at:
+            return False
+        if not self._turn_set:
+            self._turn_set = True
+            loop.call_at(self._turn_at, self._begin_turn)
+        return True
+
+    def _begin_turn(self) -> None:
+        self._turn_set = False
+        self.wake()
 
     async def _more_latest(self) -> bool:
         """Send what changed of each latest state that the client subscribes to."""
@@ -356,6 +390,7 @@ def request_of(
     since: str = "",
     frames: str = "",
     padding: int = 0,
+    pace: int = 0,
 ) -> StreamRequest:
     """Return what a request for the stream asks for; Invalid names the parameter.
 
@@ -380,7 +415,7 @@ def request_of(
             bad = True
     return StreamRequest(
         filter=wanted, since=at, snapshot=snapshot, bad_place=bad, frames=subscribed,
-        padding=padding,
+        padding=padding, pace=pace,
     )  # fmt: skip
 
 

@@ -29,6 +29,15 @@ Padding = Annotated[
         description="Bytes by which each burst is filled up, for proxies that hold back less.",
     ),
 ]
+Pace = Annotated[
+    int,
+    QueryParameter(
+        ge=0,
+        le=5000,
+        description="Milliseconds between two turns, each with the newest state of every object "
+        "that changed; 0 sends every change.",
+    ),
+]
 LastId = Annotated[
     str | None,
     HeaderParameter(name="Last-Event-ID", description="The same as `since`; browsers send it."),
@@ -51,13 +60,15 @@ def routes(events: Stream) -> Routes:
         since: Since = "",
         frames: FramesWord = "",
         padding: Padding = 0,
+        pace: Pace = 0,
         last_event_id: LastId = None,
     ) -> EventStream:
         """Follow every change that the caller may see, from now or from a cursor on.
 
         Each has `reason`, a word, and `message`, as in the events of its object. With `frames` come
         measured samples, raised alerts and places in the queue too, each as `whole` first and then
-        what changed (`items`) and what is told no more (`gone`).
+        what changed (`items`) and what is told no more (`gone`). With `pace` an object that changed
+        several times in a turn comes once, as it is then.
         """
         wish = request_of(
             who.principal,
@@ -68,6 +79,7 @@ def routes(events: Stream) -> Routes:
             since=last_event_id or since,
             frames=frames,
             padding=padding,
+            pace=pace,
         )
         token = held_token(request)
         return EventStream(lambda receive, send: events.serve(wish, receive, send, token))

@@ -17,10 +17,11 @@ import msgspec
 
 from labfleet.cli.commands import waiting
 from labfleet.cli.kit import call as calls
-from labfleet.cli.kit import exits, manifest_sending, output, paths, safety, sources, yamltext
+from labfleet.cli.kit import exits, manifest_sending, output, paths, safety, sources
 from labfleet.cli.kit.call import Call, connected
 from labfleet.cli.kit.manifest_sending import Outcome
 from labfleet.kernel import clock
+from labfleet.resources import yamltext
 from labfleet.resources.kinds import Kind
 from labfleet.resources.session import RETRIABLE
 

@@ -15,7 +15,7 @@ import msgspec
 from labfleet.cli.kit import exits, human_units, output
 from labfleet.cli.kit.call import Call, connected
 from labfleet.resources import history_table
-from labfleet.resources.history import Run, RunKind, nodes_of, used
+from labfleet.resources.history import LEARNED, Run, nodes_of, used
 
 PATH = "/api/v1/history"
 PAGE = 1000
@@ -27,7 +27,7 @@ TITLES = [
     "ENDED", "KIND", "FAMILY", "NAME", "NODES", "DURATION", "CPU", "MEMORY(MiB)", "SOURCE", "CUT OFF",
 ]  # fmt: skip
 
-_kind = click.option("--kind", type=click.Choice([each.value for each in RunKind], case_sensitive=False),
+_kind = click.option("--kind", type=click.Choice([each.value for each in LEARNED], case_sensitive=False),
                      help="Only runs of this kind.")  # fmt: skip
 _family = click.option("--family", metavar="NAME", help="Only runs of this family.")
 

@@ -21,6 +21,8 @@ PREDICTIONS = "predictions"
 @click.option("-l", "--selector", metavar="LABELS", help="Labels: a=b,c!=d,e.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY[=VALUE]",
               help="Workers: tags as EC2 shows them; repeats, all must be there.")  # fmt: skip
+@click.option("--search", metavar="TEXT",
+              help="Only what has this text in its name or in a field with a filter.")  # fmt: skip
 @click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
 @click.option("--limit", type=click.IntRange(1, 100_000), help="At most so many rows.")
 @click.option("--sort-by", metavar="PATH", help="Path or column to sort by; -PATH descends.")
@@ -33,6 +35,7 @@ def get(
     args: tuple[str, ...],
     selector: str | None,
     tags: tuple[str, ...],
+    search: str | None,
     all_namespaces: bool,
     limit: int | None,
     sort_by: str | None,
@@ -52,6 +55,8 @@ def get(
     wanted, chosen = targets.selected(args)
     if tags:
         _taggable(wanted, chosen, watch=watch)
+    if search and (wanted or watch):
+        raise exits.usage("--search chooses from a list: give no name and no --watch")
     space = None if all_namespaces else call.settings.namespace
     if watch:
         names = {(each.kind.name, each.name) for each in wanted}
@@ -61,7 +66,7 @@ def get(
         return _some(call, wanted, chosen)
     found: list[Any] = []
     more = False
-    asked = {"namespace": space, "labelSelector": selector, "tag": list(tags) or None}
+    asked = {"namespace": space, "labelSelector": selector, "tag": list(tags) or None, "q": search}
     for _, (items, _, rest) in targets.lists(
         call, chosen, limit=limit, sort=lambda kind: _sort(kind, sort_by), **asked
     ):

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import click
 
+from labfleet.cli.commands import cost
 from labfleet.cli.kit import call as calls
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
@@ -25,8 +26,10 @@ MEASURED = ("Worker", "Cluster", "Simulation", "Session")
 SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "networkOut", "ec2Cpu")
 
 
-@click.command("top", short_help="Show what workers, clusters, runs or labs use.")
-@click.argument("args", nargs=-1, metavar="[workers|clusters|simulations|sessions [NAME]]",
+@click.command(
+    "top", short_help="Show what workers, clusters, runs or labs use, and what pools cost."
+)
+@click.argument("args", nargs=-1, metavar="[workers|clusters|simulations|sessions|pools [NAME]]",
                 shell_complete=completing.kind_or_name)  # fmt: skip
 @click.option(
     "--since",
@@ -40,7 +43,12 @@ SHOWN = ("cpu", "memory", "disk", "nodes", "labs", "sessions", "networkIn", "net
 def top(
     call: Call, *, args: tuple[str, ...], since: str | None, metric: str, step: int | None
 ) -> int:
-    """Show what all workers, clusters, live runs or labs use now, or one's numbers over time."""
+    """Show what all workers, clusters, live runs or labs use now, or one's numbers over time.
+
+    `top pools` shows what an hour of each pool costs now.
+    """
+    if args in {("pools",), ("pool",)}:
+        return _pools(call)
     kind, name = _meant(args)
     if name is None:
         return _all(call) if kind.name == "Worker" else _usage(call, kind)
@@ -63,6 +71,26 @@ def top(
         [*titles, "CURVE"] if curves else titles, rows if curves else [row[:-1] for row in rows]
     )
     call.out.note(f"{name}: {answer.get('step')} s a point, since {answer.get('since')}")
+    return exits.OK
+
+
+def _pools(call: Call) -> int:
+    """Show what an hour of each pool costs as the fleet stands, and its month so far."""
+    answer = call.api.get("/api/v1/cost", by="pool")
+    if call.out.structured or call.out.format == "jsonpath":
+        call.out.value(answer, "")
+        return exits.OK
+    months = {str(each["name"]): each["cost"] for each in answer.get("lines") or []}
+    hours = {str(each["name"]): each["cost"] for each in answer.get("poolsNow") or []}
+    plain = call.out.format == "csv"
+    rows = [
+        [name or "(none)", *cost.hour_cells(hours.get(name) or {}, plain=plain),
+         cost.usd((months.get(name) or {}).get("usd"), plain=plain)]
+        for name in dict.fromkeys([*hours, *months])
+    ]  # fmt: skip
+    titles = ["POOL", "RUNNING", "USD/HOUR", "USED", "IDLE", "WARMING", "STOPPED", "MONTH"]
+    call.out.table(titles, rows)
+    cost.notes(call, answer)
     return exits.OK
 
 

@@ -28,8 +28,19 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "labfleet calendar --pool exam --from 14d --zone Europe/Warsaw",
         "labfleet calendar --to 1d -o wide",
     ),
+    "plan": (
+        "labfleet plan pool exam --at 14d --sessions 200 --definition ccnp",
+        "labfleet plan pool exam --at 2027-03-01T09:00Z --sessions 9 --definition l1",
+    ),
+    "cost": (
+        "labfleet cost",
+        "labfleet cost --by person --month 2026-10",
+        "labfleet cost --statement -o csv",
+        "labfleet cost --prices",
+    ),
     "top": (
         "labfleet top",
+        "labfleet top pools",
         "labfleet top worker w-1 --since 3d --metric cpu,memory",
         "labfleet top clusters",
         "labfleet top simulation sim-1",
@@ -50,6 +61,27 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calendar-feed end": ("labfleet calendar-feed end",),
     "leaders": ("labfleet leaders",),
     "alerts": ("labfleet alerts",),
+    "labs": (
+        "labfleet labs worker/w-1",
+        "labfleet labs w-1 -o wide",
+    ),
+    "lab": (
+        "labfleet lab stop ada-1",
+        "labfleet lab restart ada-1 --node r1 --wait",
+        "labfleet lab wipe ada-1 --yes",
+    ),
+    "lab start": ("labfleet lab start ada-1 --wait",),
+    "lab stop": (
+        "labfleet lab stop session/ada-1 --node r1",
+        "labfleet lab stop worker/w-1 --lab 1c9e7f7a",
+    ),
+    "lab restart": ("labfleet lab restart ada-1 --wait --timeout 30m",),
+    "lab wipe": ("labfleet lab wipe ada-1 --node r1 --yes",),
+    "consoles": ("labfleet consoles ada-1",),
+    "ignore-lab": (
+        "labfleet ignore-lab w-1 1c9e7f7a -m 'the course needs it'",
+        "labfleet ignore-lab w-1 1c9e7f7a --undo",
+    ),
     "ports": (
         "labfleet ports",
         "labfleet ports worker/w-1",

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from labfleet.cli.kit import exits, human_units, options, paths, yamltext
+from labfleet.cli.kit import exits, human_units, options, paths
 from labfleet.cli.kit.environment import CommandEnvironment
 from labfleet.kernel import spreadsheet
+from labfleet.resources import yamltext
 from labfleet.resources.declaration import Column
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import DEFAULT_NAMESPACE, Key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.engine.aside import Aside
 from labfleet.engine.effects import OPERATION_SECONDS
 from labfleet.interfaces import store as stores
-from labfleet.interfaces.lab_host import LabHost
+from labfleet.interfaces.lab_host import LabHost, NodeVerb
 from labfleet.kernel import errors
 from labfleet.resources import kept_lab, refs, topology, topology_words
 from labfleet.resources.meta import Effect
@@ -19,6 +20,9 @@ from labfleet.resources.session import LabStatus, Session
 
 DEADLINE = OPERATION_SECONDS
 Removal = Literal["stop", "wipe", "delete"]
+NODE_CALLS: Mapping[str, NodeVerb] = {
+    "start_node": "start", "stop_node": "stop", "wipe_node": "wipe",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class Actions:
                 effect, lambda: self._call(session, lab, host, action), deadline=DEADLINE
             )
         except errors.Invalid as problem:
-            if action in {"import", "start"}:
+            if action in {"import", "start", "start_node"}:
                 return ActionResult(refused=self._in_words(session, problem))
             raise
         except errors.Gone:
@@ -88,6 +92,8 @@ class Actions:
             await host.wipe(lab.id)
         elif action == "delete":
             await host.delete(lab.id)
+        elif action in NODE_CALLS and session.status.lab_order is not None:
+            await host.operate_node(lab.id, session.status.lab_order.node_id, NODE_CALLS[action])
         else:
             raise AssertionError(f"unknown action {action}")
         return ActionResult()

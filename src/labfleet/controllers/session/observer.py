@@ -18,7 +18,7 @@ from labfleet.controllers.session.port_looks import PortLooks
 from labfleet.controllers.session.port_watch import PortWatch
 from labfleet.controllers.worker.address import address_of
 from labfleet.decisions import port_numbers
-from labfleet.decisions.lifecycle.session import budget
+from labfleet.decisions.lifecycle.session import budget, live_lab
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.decide import SessionObservation
@@ -149,7 +149,9 @@ class SessionObserver:
             known = session.status.lab
             if known is not None:
                 status = replace_lab(known, state=found.state, id=found.id)
-            if port_watch.is_up(session):
+            if live_lab.open_order(session) is not None:
+                seen = replace(seen, nodes=await host.nodes(found.id))
+            elif port_watch.is_up(session):
                 seen = await self._named.at(session, worker, host, seen)
             if port_watch.is_up(session) and found.state == "STARTED":
                 seen = await self._ports.up(session, worker, seen)
@@ -169,7 +171,7 @@ class SessionObserver:
         up = converged and found.state == "STARTED" and status.booted >= status.nodes
         if up and session.status.phase is S.INSTANTIATING:
             named = port_numbers.observed(nodes, session.status.ports)
-            seen = replace(seen, ports_seen=named if nodes else None)
+            seen = replace(seen, ports_seen=named if nodes else None, nodes=nodes)
             seen = await self._ports.coming(session, worker, seen)
         return LabObservation(seen, host, spare)
 

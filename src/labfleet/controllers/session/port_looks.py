@@ -1,4 +1,4 @@
-"""Looks now and then which ports the nodes of running labs name: drift is found while it matters.
+"""Looks now and then at the nodes of running labs: which there are, and which ports they name.
 
 One request for a lab, every `observation.portsSeconds`, and once more when the worker's own look
 says something new of that lab: a port that somebody adds is found without a request of its own
@@ -70,7 +70,8 @@ class PortLooks:
         known.due, known.named = now + every, named
         if not nodes:
             return seen
-        return replace(seen, ports_seen=port_numbers.observed(nodes, session.status.ports))
+        found = port_numbers.observed(nodes, session.status.ports)
+        return replace(seen, ports_seen=found, nodes=nodes)
 
     def _sweep(self, now: datetime, every: timedelta) -> None:
         """Forget labs that nobody asked about for long."""

@@ -117,7 +117,11 @@ def is_up(session: Session) -> bool:
 
 
 def _of(session: Session) -> list[PortAllocation]:
-    return [port for port in session.status.ports if port.transport == "tcp"]
+    off = session.status.lab_off
+    dark = () if off is None else off.nodes
+    return [
+        port for port in session.status.ports if port.transport == "tcp" and port.node not in dark
+    ]
 
 
 def _told(silent: Sequence[PortAllocation]) -> str:

@@ -26,7 +26,7 @@ from labfleet.resources.session import TERMINAL, LabStatus, Session, SessionStat
 from labfleet.resources.session_conditions import SessionReason
 from labfleet.service.core import access, ledger_rows
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import past_runs
+from labfleet.service.kinds import paid_rows, past_runs
 from labfleet.service.verbs import observations
 
 ACTOR = "session-controller"
@@ -222,6 +222,9 @@ class SessionController:
                 ledger_rows.touch(ledger_rows.of(worker.key)),
             )
         writes += self._taught(session, step)
+        there, now = self.context.cache.find(worker), self.context.clock.now()
+        stay = paid_rows.of_session(session, step.status, there, now)
+        writes += () if stay is None else (stores.Teach(stay),)
         status = msgspec.structs.replace(self._judged(session, step.status), effect=effect)
         return await self._save(
             session, status, status.message or status.phase, step.finalizers, writes

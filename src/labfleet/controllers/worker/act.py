@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from labfleet.controllers.context import Context
-from labfleet.controllers.worker import stray_labs
+from labfleet.controllers.worker import lab_calls, stray_labs
 from labfleet.controllers.worker.address import address_of
 from labfleet.controllers.worker.inventory import Inventory
 from labfleet.controllers.worker.observer import EXPANDABLE
@@ -59,6 +59,7 @@ class Actions:
             "claim": self._claim,
             "tags": self._tags,
             "remove_lab": self._remove_lab,
+            "operate_lab": self._operate_lab,
         }
         effect = worker.status.effect
         if effect is None:
@@ -198,6 +199,10 @@ class Actions:
 
     async def _remove_lab(self, worker: Worker, machine: Machine) -> Answer:
         await stray_labs.remove(self.context, worker, self._host(worker, machine))
+        return Answer()
+
+    async def _operate_lab(self, worker: Worker, machine: Machine) -> Answer:
+        await lab_calls.operate(self._host(worker, machine), worker.status.effect)
         return Answer()
 
     def _host(self, worker: Worker, machine: Machine) -> LabHost:

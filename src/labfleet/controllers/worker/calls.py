@@ -13,6 +13,7 @@ from labfleet.controllers.context import Context
 from labfleet.controllers.worker.act import DEADLINE, Actions
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.decisions import stray_labs
+from labfleet.decisions.lifecycle.worker import lab_orders
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import Step, WorkerObservation
 from labfleet.kernel import errors
@@ -54,6 +55,8 @@ class Calls:
         named: dict[str, str] = {}
         if step.action == "remove_lab":
             named = stray_labs.parameters(step.status.stray_labs)
+        elif step.action == lab_orders.OPERATE:
+            named = lab_orders.parameters(worker.spec.lab_order, step.status.lab_order)
         return self._context.effects.open(step.action, deadline=DEADLINE, parameters=named)
 
     async def make(self, worker: Worker, machine: Machine, effect: Effect) -> None:

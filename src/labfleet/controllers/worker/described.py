@@ -24,6 +24,7 @@ def machine_status(found: Instance, *, tagged: bool = False) -> MachineStatus:
         public_address=found.public_ip,
         private_address=found.private_ip,
         launched=found.launch_time,
+        stopped_at=found.stopped_at,
         volume=found.root_volume_id,
         state_reason=found.state_reason,
         tags_seen=dict(sorted(found.tags.items())[:TAGS_KEPT]) if tagged else None,

@@ -23,7 +23,7 @@ from labfleet.controllers.worker.lab_owners import LabOwners
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.stray_labs import StrayLabs
 from labfleet.controllers.worker.tagger import Tagger
-from labfleet.decisions import ledger, port_drift, port_holders, stray_labs
+from labfleet.decisions import hosted_labs, ledger, port_drift, port_holders, stray_labs
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import chores
 from labfleet.decisions.lifecycle.worker import health as worker_health
@@ -32,7 +32,7 @@ from labfleet.decisions.lifecycle.worker.decide import WorkerObservation
 from labfleet.decisions.lifecycle.worker.draft import ProviderLook
 from labfleet.decisions.lifecycle.worker.phases import WATCHED
 from labfleet.decisions.lifecycle.worker.settle import UNTRIED
-from labfleet.interfaces.lab_host import LabHost
+from labfleet.interfaces.lab_host import LabHost, NodeState
 from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock, format_instant
 from labfleet.resources import conditions, providers, refs
@@ -304,6 +304,7 @@ class WorkerObserver:
         percent = self.context.settings.now().monitoring.metrics_change_percent
         self.context.samples.put(sample, change_percent=percent)
         stats, licence, nodes = survey.stats, survey.licence, survey.nodes
+        here = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
         if licence is not None:
             cml = msgspec.structs.replace(
                 cml, product_uuid=licence.product_uuid, hostname=licence.hostname
@@ -312,13 +313,14 @@ class WorkerObserver:
             cml = msgspec.structs.replace(cml, running_nodes=stats.running_nodes)
         if nodes is not None:
             cml = msgspec.structs.replace(cml, labs=sample.labs_count)
-            here = self.context.cache.by(indices.SESSIONS_HERE, worker.key.path)
             unasked = port_holders.unasked(nodes, here)
             named = await self.owners.named(worker, host, unasked, here)
             seen = replace(seen, unasked_ports=named)
-        if nodes is not None and hosting:
-            strays = await self.strays.seen(worker, host, nodes)
-            seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))
+            if hosting:
+                strays = await self.strays.seen(worker, host, nodes)
+                seen = replace(seen, strays=strays, stray_rules=self.strays.rules(worker))
+            found = hosted_labs.seen(nodes, self.strays.names(worker.key), lab_ids(here))
+            seen = replace(seen, labs=found, order_nodes=_of_order(worker, nodes))
         known = stray_labs.real(worker.status.capacity, worker.status.stray_labs)
         return replace(
             seen,
@@ -328,6 +330,12 @@ class WorkerObserver:
             samples=tuple(self.context.samples.recent(worker.key, SAMPLES_READ)),
             duplicate_of=_older_twin(self.context, worker, cml.product_uuid),
         )
+
+
+def _of_order(worker: Worker, nodes: Sequence[NodeState]) -> tuple[NodeState, ...] | None:
+    """Return the nodes of the lab that somebody ordered something of; None when nobody did."""
+    order = worker.spec.lab_order
+    return None if order is None else tuple(each for each in nodes if each.lab_id == order.lab)
 
 
 def _enough(worker: Worker, call: Call) -> bool:
@@ -393,6 +401,12 @@ def _booked(here: Sequence[Session], clock: Clock) -> Amounts:
 def live_sessions(here: Sequence[Session]) -> int:
     """Count the sessions of a worker that hold something on it."""
     return sum(each.status.phase in session_phases.BOUND for each in here)
+
+
+def lab_ids(here: Sequence[Session]) -> list[str]:
+    """Return CML's names for the labs that these sessions recorded."""
+    labs = (each.status.lab for each in here)
+    return [lab.id for lab in labs if lab is not None and lab.id is not None]
 
 
 def licence_status(found: Licensing) -> LicenceStatus:

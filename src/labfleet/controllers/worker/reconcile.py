@@ -6,6 +6,8 @@ with whatever is to be done then (`calls`). `decisions` alone sets phases, condi
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from labfleet.controllers.worker import guards, leaks
 from labfleet.controllers.worker.act import Actions
 from labfleet.controllers.worker.calls import Calls
 from labfleet.controllers.worker.idle_findings import IdleFindings
-from labfleet.controllers.worker.inventory import Inventory
+from labfleet.controllers.worker.inventory import MAX_AGE, Inventory
 from labfleet.controllers.worker.launch import Launcher
 from labfleet.controllers.worker.observer import WorkerObserver
 from labfleet.controllers.worker.stray_labs import StrayLabs
@@ -27,7 +29,7 @@ from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources.meta import Effect, Key
 from labfleet.resources.worker import Worker, WorkerPhase
-from labfleet.service.kinds import past_runs
+from labfleet.service.kinds import paid_rows, past_runs
 
 STEPS_AT_ONCE = 3
 """Steps of one reconcile: a call, another that its answer asks for, and the last answer."""
@@ -46,6 +48,7 @@ class WorkerController:
         self.context = context
         self._idle = idle
         self._samples = samples
+        self._looked: dict[Key, datetime] = {}
         launcher, tagger = Launcher(context), Tagger(context, inventory)
         self._calls = Calls(context, launcher, Actions(context, inventory, tagger))
         self._look = WorkerObserver(context, inventory, launcher, tagger, StrayLabs(context))
@@ -68,6 +71,7 @@ class WorkerController:
     async def _forget(self, key: Key) -> None:
         self._calls.forget(key)
         self._look.forget(key)
+        self._looked.pop(key, None)
         await self.context.hosts.forget(key.label)
         self.context.samples.forget(key)
         await self._samples.drop_samples([key.path])  # its series are swept: they go by uid
@@ -75,6 +79,7 @@ class WorkerController:
     async def _step(self, key: Key, worker: Worker) -> Done | Again | None:
         """Observe, decide, record and perhaps call; None when a call was made."""
         machine, before = worker.spec.machine, worker.status.effect
+        begun = self.context.clock.now()
         seen = await self._look.at(worker, await self._calls.known(worker, machine))
         # Taken after the look, which takes a while: nothing comes between it and the guard.
         finding = self._idle.take(key)
@@ -87,6 +92,8 @@ class WorkerController:
             effect = None if wait else self._calls.intent(worker, step, seen)
         stored = await self._judged(worker, step, finding, effect)
         self._calls.recorded(key, before)
+        if seen.machine is not None:
+            self._looked[key] = begun - timedelta(seconds=MAX_AGE)  # of a list that old
         if effect is not None and machine is not None:
             await self._calls.make(stored, machine, effect)
             return None
@@ -122,9 +129,13 @@ class WorkerController:
         status = step.status
         if effect is not None:
             status = msgspec.structs.replace(status, effect=effect)
+        now, looked = self.context.clock.now(), self._looked.get(worker.key)
+        paid, over = paid_rows.of_worker(stored, status, self.context.prices, now, looked)
+        status = msgspec.structs.replace(status, paid=paid)
         reason = step.reason or status.message or status.phase
         kept = leaks.writes(self.context, stored, status)
-        boot = past_runs.of_boot(stored, status, self.context.clock.now())
+        kept += tuple(stores.Teach(each) for each in over)
+        boot = past_runs.of_boot(stored, status, now)
         if boot is not None:
             kept += (stores.Teach(boot),)
         asked = guards.of(self.context, stored, step.guard)

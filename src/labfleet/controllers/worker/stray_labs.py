@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labfleet.controllers.context import BEHIND_SECONDS, Context
 from labfleet.controllers.session.act import next_removal
 from labfleet.decisions import stray_labs
+from labfleet.decisions.hosted_labs import LabName
 from labfleet.decisions.lifecycle.session import phases as session_phases
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.stray_labs import Rules, SeenLab
@@ -36,12 +37,13 @@ ANEW_SECONDS = 600.0
 class _Known:
     """What this process knows of a server's labs that no session there has.
 
-    `markers` is what notes said, None without our marker, and when they were read; `unknown` how
-    often asking each other one failed.
+    `markers` is what notes said, None without our marker, and when they were read; `names` title and
+    owner of each that was asked; `unknown` how often asking each other one failed.
     """
 
     markers: dict[str, tuple[str | None, float]] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
+    names: dict[str, LabName] = field(default_factory=dict)
 
 
 class StrayLabs:
@@ -55,16 +57,20 @@ class StrayLabs:
         """Forget a worker that is gone."""
         self._known.pop(key, None)
 
+    def names(self, key: Key) -> Mapping[str, LabName]:
+        """Return title and owner of the labs of no session that were asked on a worker's server."""
+        known = self._known.get(key)
+        return {} if known is None else known.names
+
     async def seen(
         self, worker: Worker, host: LabHost, nodes: Sequence[NodeState]
     ) -> tuple[SeenLab, ...] | None:
         """Return every stray lab among these nodes of the whole server; None for a server of others.
 
-        A lab that cannot be asked is no stray yet.
+        A lab that cannot be asked is no stray yet. On a server of others each is asked once, for its
+        name.
         """
-        if phases.observed(worker):
-            return None
-        key = worker.key
+        key, theirs = worker.key, phases.observed(worker)
         labs: dict[str, list[NodeState]] = defaultdict(list)
         for node in nodes:
             labs[node.lab_id].append(node)
@@ -73,26 +79,30 @@ class StrayLabs:
                 labs.pop(session.status.lab.id, None)
         if not labs:
             self._known.pop(key, None)
-            return ()
+            return None if theirs else ()
         known = self._known.setdefault(key, _Known())
         for lab in worker.status.stray_labs.labs:  # found by an earlier process, perhaps
             known.markers.setdefault(lab.id, (lab.uid, -ANEW_SECONDS))
         known.markers = {each: read for each, read in known.markers.items() if each in labs}
+        known.names = {each: name for each, name in known.names.items() if each in labs}
         before = known.unknown
         known.unknown = {each: before.get(each, 0) for each in labs if each not in known.markers}
-        await self._ask(host, known, [each for each in known.unknown if each in before])
+        new = [each for each in known.unknown if each in before]
+        await self._ask(host, known, new, anew=not theirs)
+        if theirs:
+            return None
         found = []
         for lab_id, (uid, _) in sorted(known.markers.items()):
             if uid is not None and not _owned(self._context, uid):
                 found.append(SeenLab(lab_id, uid, stray_labs.held_by(labs[lab_id])))
         return tuple(found)
 
-    async def _ask(self, host: LabHost, known: _Known, new: Iterable[str]) -> None:
+    async def _ask(self, host: LabHost, known: _Known, new: Iterable[str], *, anew: bool) -> None:
         now = self._context.clock.monotonic()
         wanted = sorted(new, key=lambda each: (known.unknown[each], each))
         wanted += sorted(
             each for each, (uid, at) in known.markers.items()
-            if uid is not None and now - at >= ANEW_SECONDS
+            if anew and uid is not None and now - at >= ANEW_SECONDS
         )  # fmt: skip
         for lab_id in wanted[:ASKED]:
             try:
@@ -106,6 +116,7 @@ class StrayLabs:
             else:
                 known.unknown.pop(lab_id, None)
                 known.markers[lab_id] = topology.marker_of(lab.notes), now
+                known.names[lab_id] = LabName(lab.title, lab.owner)
 
     def rules(self, worker: Worker) -> Rules:
         """Return the rules of this moment, garbage collection's, for a worker's stray labs.

@@ -18,18 +18,20 @@ from labfleet.resources.pool import Scaling
 class Startable:
     """What bounds the workers of a pool over time.
 
-    `here` are those that are there and not on their way out, where nothing adds or removes any; `early` is how long before a slot its
-    workers are made.
+    `here` are those that are there and not on their way out, where nothing adds or removes any, or a
+    budget bounds them; `paid` is how many its budget pays for, None without one: what is there stays.
+    `early` is how long before a slot its workers are made.
     """
 
     scaling: Scaling
     here: int = 0
+    paid: int | None = None
     early: timedelta = timedelta(0)
     zones: Zones = field(default_factory=dict)
 
     def workers(self, start: datetime) -> int:
         """Return how many workers there can be for a slot that starts then."""
-        return min(self.scaling.max_workers, self._by_policy(start))
+        return min(self.scaling.max_workers, self._by_policy(start), self._by_budget())
 
     @property
     def most(self) -> int:
@@ -41,7 +43,10 @@ class Startable:
             least = scaling.max_workers
         elif policy_kinds.timed(scaling):
             least = max(least, *(each.workers for each in scaling.timetable), 0)
-        return min(scaling.max_workers, least)
+        return min(scaling.max_workers, least, self._by_budget())
+
+    def _by_budget(self) -> int:
+        return self.scaling.max_workers if self.paid is None else max(self.paid, self.here)
 
     def _by_policy(self, start: datetime) -> int:
         scaling, least = self.scaling, self.scaling.min_workers

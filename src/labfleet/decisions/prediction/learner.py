@@ -27,7 +27,16 @@ from labfleet.decisions.prediction.pool import Pools
 from labfleet.decisions.prediction.quantiles import STATED
 from labfleet.decisions.prediction.series import SHIFT, Series
 from labfleet.decisions.prediction.window import KEPT, Floats, Query, Window
-from labfleet.resources.history import RESOURCES, KeptRun, Parameter, Run, RunKind, Source, used
+from labfleet.resources.history import (
+    LEARNED,
+    RESOURCES,
+    KeptRun,
+    Parameter,
+    Run,
+    RunKind,
+    Source,
+    used,
+)
 from labfleet.resources.prediction import Achieved, Forecast, Prediction, Recommendation
 
 FAMILIES = 1000
@@ -114,6 +123,8 @@ class Learner:
             return
         self.version = kept.place
         run = kept.run
+        if run.kind not in LEARNED:
+            return
         reported = run.source is Source.REPORTED and not self.trusts_reports
         if reported and not run.owner:
             return

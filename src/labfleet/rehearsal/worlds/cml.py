@@ -51,6 +51,7 @@ from labfleet.interfaces.lab_host import (
     LabHost,
     LabObservation,
     NodeState,
+    NodeVerb,
     Readiness,
     Stage,
 )  # fmt: skip
@@ -399,6 +400,19 @@ class DirectHost:
             lifecycle.wipe_lab(server, _of(server, lab_id), now)
 
         await self._teardown("wipe", verb)
+
+    async def operate_node(self, lab_id: str, node_id: str, verb: NodeVerb) -> None:
+        calls = {
+            "start": lifecycle.start_node, "stop": lifecycle.stop_node, "wipe": lifecycle.wipe_node,
+        }  # fmt: skip
+
+        def effect(server: Server, now: float) -> None:
+            calls[verb](server, _node_of(server, lab_id, node_id), now)
+
+        if verb == "wipe":
+            await self._teardown("wipe node", effect)
+        else:
+            await self._ask(f"{verb} node", effect, repeat="safe")
 
     async def delete(self, lab_id: str) -> None:
         def verb(server: Server, now: float) -> None:

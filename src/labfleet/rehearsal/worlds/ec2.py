@@ -79,6 +79,7 @@ class FakeInstance:
     before: MachineState = "booting"
     public_ip: str | None = None
     reason: str | None = None
+    stopped_at: float | None = None
     hangs: bool = False
     turn: int = 0
     system_check: str = "ok"
@@ -330,13 +331,14 @@ class Cloud:
         """Begin to start a stopped instance."""
         self._within_quota(vm.request.choice["type"])
         self._set(vm, "booting")
-        vm.launched = self.loop.time()
+        vm.launched, vm.stopped_at = self.loop.time(), None
         self._later(self._slow(*self.start_range), vm, self._runs)
 
     def begin_stop(self, vm: FakeInstance, who: str) -> None:
         """Begin to stop an instance; its server is off at once."""
         self._tell("stopping", vm, who)
         self._set(vm, "stopping")
+        vm.stopped_at = self.loop.time()
         vm.public_ip = None
         self.cml_servers.stop(vm.server_id)
         self._later(self._slow(*self.stop_range), vm, lambda each: self._set(each, "stopped"))
@@ -345,6 +347,7 @@ class Cloud:
         """Begin the end of an instance; its server and disk are gone at once."""
         self._tell("ending", vm, who)
         self._set(vm, "ending")
+        vm.stopped_at = self.loop.time()
         vm.reason = reason
         vm.public_ip = None
         self.cml_servers.destroy(vm.server_id)
@@ -357,6 +360,9 @@ class Cloud:
     def launched_at(self, vm: FakeInstance) -> datetime:
         """Return when an instance was last started."""
         return EPOCH + timedelta(seconds=vm.launched)
+
+    def _when(self, at: float | None) -> datetime | None:
+        return None if at is None else EPOCH + timedelta(seconds=at)
 
     # --- what shows --------------------------------------------------------------------
 
@@ -372,7 +378,7 @@ class Cloud:
         if fresh and self.injector.strikes("state_stale"):
             state = vm.before
         up = state == "running"
-        told = (state, vm.public_ip, vm.launched, vm.reason)
+        told = (state, vm.public_ip, vm.launched, vm.reason, vm.stopped_at)
         kept = vm.told
         if kept is not None and kept[0] == told and kept[1].tags == vm.tags:
             return kept[1]
@@ -389,6 +395,7 @@ class Cloud:
             client_token=vm.request.token,
             state_reason=vm.reason,
             tags=dict(vm.tags),
+            stopped_at=self._when(vm.stopped_at) if not up else None,
         )
         vm.told = (told, found)
         return found

@@ -47,6 +47,7 @@ ACTIONS = {
     "drain": "take {kinds} in or out of service",
     "force": "end what still runs on {kinds}",
     "cleanup": "remove records of ended {kinds}",
+    "operate": "operate or leave alone labs of {kinds}",
     "release": "release ports that labs on {kinds} hold",
     "license": "register, renew or give back licences of {kinds}",
     "cancel": "cancel {kinds}",

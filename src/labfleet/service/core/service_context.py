@@ -24,6 +24,7 @@ from labfleet.kernel import errors
 from labfleet.kernel.clock import Clock
 from labfleet.kernel.ids import IdSource
 from labfleet.resources.fleet_settings import Layer
+from labfleet.resources.prices import SHIPPED, PriceList
 from labfleet.service.core.access import Principal
 from labfleet.service.core.asked_runs import AskedRuns
 from labfleet.service.core.awaited import Awaited
@@ -89,7 +90,7 @@ class ServiceContext:
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
     `watch` is what was heard of clusters, and when;
     `outlooks` is what is kept to tell when those that wait will start, `starts` the same of sessions;
-    `learning` is what this process learned from past runs.
+    `learning` is what this process learned from past runs; `prices` is what machines cost.
     """
 
     objects: Objects
@@ -116,6 +117,7 @@ class ServiceContext:
     watch: ClusterWatch = field(default_factory=ClusterWatch)
     outlooks: Outlooks = field(default_factory=Outlooks)
     starts: KnownStarts = field(default_factory=KnownStarts)
+    prices: PriceList = SHIPPED
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
     learning: Learning = field(init=False)

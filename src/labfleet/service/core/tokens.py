@@ -72,6 +72,7 @@ class Tokens:
         self._ids = ids
         self._rows: dict[str, stores.TokenRow] = {}
         self._read_at = float("-inf")
+        self._making = asyncio.Lock()
 
     async def authenticate(self, text: str) -> Principal:
         """Return the token's principal; raise Denied (reason Unauthenticated) if it is unknown."""
@@ -115,10 +116,25 @@ class Tokens:
             return True
         return row.expires is not None and row.expires <= self._clock.now()
 
+    def ends(self, principal: Principal) -> datetime | None:
+        """Return when a principal's token expires, as known here; None for never. Reads nothing."""
+        row = self._rows.get(principal.id)
+        return None if row is None else row.expires
+
     async def create(
-        self, caller: Principal, *, role: str, owner: str, expires: datetime | None = None
+        self,
+        caller: Principal,
+        *,
+        role: str,
+        owner: str,
+        expires: datetime | None = None,
+        key: str | None = None,
     ) -> NewToken:
-        """Create a token; its text is only in the returned value."""
+        """Create a token; its text is only in the returned value.
+
+        `key` is the caller's idempotency key: under it one token is made. Conflict (AlreadyMade) when
+        it was, because its text cannot be shown again.
+        """
         access.demand(caller, "tokens", "Token")
         problems: list[tuple[str, str]] = []
         if role not in roles.FOR_TOKENS:
@@ -136,7 +152,20 @@ class Tokens:
         if len(await self._store.tokens()) >= TOKEN_LIMIT:
             message = f"there are {TOKEN_LIMIT} tokens already; revoke some"
             raise errors.QuotaExceeded(message, reason="TooManyTokens")
-        return await self._make(role=role, owner=owner, expires=expires)
+        if key is None:
+            return await self._make(role=role, owner=owner, expires=expires)
+        name = hash_of(f"made by {caller.id} under {key}")[:16]
+        async with self._making:
+            if name in await self._read():
+                told = f"token {name} was made by this form already; its text was shown then"
+                raise errors.Conflict(told, reason="AlreadyMade")
+            return await self._make(role=role, owner=owner, expires=expires, name=name)
+
+    async def own(self, caller: Principal) -> tuple[stores.TokenRow, ...]:
+        """Return the tokens of the caller's own name and role, oldest first, without any secret."""
+        rows = (await self._read()).values()
+        mine = [each for each in rows if each.owner == caller.owner and each.role == caller.role]
+        return tuple(sorted(mine, key=lambda row: (row.created, row.id)))
 
     async def listed(self, caller: Principal) -> tuple[stores.TokenRow, ...]:
         """Return all tokens, oldest first, without any secret."""
@@ -222,10 +251,11 @@ class Tokens:
         owner: str,
         expires: datetime | None,
         show: Callable[[str], None] | None = None,
+        name: str = "",
     ) -> NewToken:
         secret = self._ids.token()
         row = stores.TokenRow(
-            id=self._ids.uid().replace("-", "")[:16],
+            id=name or self._ids.uid().replace("-", "")[:16],
             hash=hash_of(secret),
             role=str(role),
             owner=owner,

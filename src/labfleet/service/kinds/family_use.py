@@ -17,6 +17,7 @@ from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.history import Run, RunKind
 from labfleet.resources.lab_bound import LabBound
+from labfleet.resources.prices import PriceList
 from labfleet.resources.settings_of_labs import Review
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import catalogues, definition_rules, indices
@@ -41,7 +42,7 @@ async def runs(
     )
 
 
-def places(cache: Cache, definition: Definition) -> list[Place]:
+def places(cache: Cache, definition: Definition, listed: PriceList = prices.SHIPPED) -> list[Place]:
     """Return the pools of its track that may host a definition's lab, in the order of their names."""
     found, track = [], definition.spec.track
     for pool in sorted(
@@ -53,7 +54,10 @@ def places(cache: Cache, definition: Definition) -> list[Place]:
             continue
         machine = template.spec.machine
         price = prices.hourly_usd(
-            providers.first_type(machine.provider), stated=machine.hourly_price_usd
+            providers.first_type(machine.provider),
+            stated=machine.hourly_price_usd,
+            region=machine.provider.region,
+            listed=listed,
         )
         found.append(Place(pool.name, shape.capacity, price))
     return found
@@ -74,7 +78,7 @@ async def asked(services: ServiceContext, definition: Definition) -> Asked:
         name=definition.name,
         declared=definition.status.demand,
         reserved=await definition_rules.reserved(services, definition),
-        most=most(places(services.cache, definition)),
+        most=most(places(services.cache, definition, services.prices)),
         coverage=settings.coverage_percent / 100,
         least_sessions=settings.least_sessions,
     )

@@ -115,6 +115,11 @@ def _booked(session: Session) -> Iterable[str]:
     return () if seat is None else (seat.booked_by,)
 
 
+def _offered(session: Session) -> Iterable[str]:
+    offer = session.status.offer
+    return () if offer is None or session.status.phase in TERMINAL else (offer.to,)
+
+
 def _endangered(session: Session) -> Iterable[str]:
     claim = session.status.claim
     fact = conditions.find(session.status.conditions, SessionCondition.PROMISE_SAFE)
@@ -132,6 +137,8 @@ SESSIONS_OF_GROUP = Index(Session, "of-group", _of_group)
 """By the group's uid the sessions that are its seats, ended ones and earlier attempts too."""
 SESSIONS_BOOKED = Index(Session, "booked", _booked)
 """By who booked them the sessions that are seats of a group."""
+SESSIONS_OFFERED = Index(Session, "offered", _offered)
+"""By to whom they are offered the sessions that have not ended."""
 SESSIONS_ENDED_OF = Index(Session, "ended-of", _ended_of)
 """By owner (`namespace/owner`) and the day (UTC) on which they ended."""
 SESSIONS_UP = Index(Session, "up", _up_of)

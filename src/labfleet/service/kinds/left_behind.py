@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from labfleet.decisions import garbage
+from labfleet.decisions import garbage, stray_labs
 from labfleet.engine.cache import Cache
 from labfleet.kernel import ids
 from labfleet.resources import conditions
@@ -80,7 +80,7 @@ def _absent(worker: Worker, now: datetime) -> LeftBehind:
 def _labs(worker: Worker) -> Iterator[Suspect]:
     told = conditions.find(worker.status.conditions, WorkerCondition.STRAY_LABS)
     then = "" if told is None else told.message.partition("; ")[2]
-    for lab in worker.status.stray_labs.labs:
+    for lab in stray_labs.heeded(worker.status.stray_labs):
         why = f"its session {lab.uid} is not in this store, or has ended"
         yield Suspect(
             kind="lab", id=lab.id, name=worker.key.label, since=lab.since, why=why, next=then

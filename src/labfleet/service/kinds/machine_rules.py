@@ -102,6 +102,12 @@ def _by_verbs(old: Worker | None, new: Worker) -> None:
         raise intake.invalid(("spec.licence", "is set by the verbs of labfleet license"))
     if new.spec.console_asked is not None and new.spec.console_asked != before[1]:
         raise intake.invalid(("spec.consoleAsked", "is set by the verb console"))
+    ordered = None if old is None else old.spec.lab_order
+    if new.spec.lab_order != ordered:
+        raise intake.invalid(("spec.labOrder", "is set by the verbs of labfleet lab"))
+    ignored = () if old is None else old.spec.ignored_labs
+    if new.spec.ignored_labs != ignored:
+        raise intake.invalid(("spec.ignoredLabs", "is set by the verb ignore-lab"))
 
 
 def _tags(worker: Worker) -> None:

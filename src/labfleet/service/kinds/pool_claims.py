@@ -207,11 +207,12 @@ def extent(cache: Cache, pool: Pool, *, stopped: bool = False) -> Extent | None:
             has=shape.has,
             version=shape.version,
         )
+    paid = pool.status.budget_workers
+    counted = paid is not None or policy_kinds.resting(pool.spec.scaling)
     startable = Startable(
         scaling=pool.spec.scaling,
-        here=sum(not _going(each) for each in workers)
-        if policy_kinds.resting(pool.spec.scaling)
-        else 0,
+        here=sum(not _going(each) for each in workers) if counted else 0,
+        paid=paid,
         early=lead.of(pool),
         zones=pool_zones.zones(pool.spec.scaling),
     )

@@ -31,6 +31,7 @@ _PEOPLE = frozenset(
         "hand-over",
         "retry",
         "observe",
+        "operate",
     }
 )
 _ASKED = frozenset(
@@ -95,6 +96,7 @@ RULES = KindRules(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_OF_GROUP,
         indices.SESSIONS_BOOKED,
+        indices.SESSIONS_OFFERED,
         indices.SESSIONS_UP,
         indices.SESSIONS_HERE,
         indices.SESSIONS_CLAIMING,

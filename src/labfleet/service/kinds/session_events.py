@@ -36,6 +36,16 @@ class SessionEvent(EventType):
         "its ports differ from what it was given (added, removed, changed)",
     )
     OBSERVE_REQUESTED = "session.observe_requested", "somebody asked for an observation (by)"
+    LAB_ORDERED = "session.lab.ordered", "somebody ordered something of its lab (order, node, by)"
+    LAB_ORDER_DONE = "session.lab.order.done", "what was ordered of its lab is done (order, node)"
+    LAB_ORDER_REFUSED = (
+        "session.lab.order.refused",
+        "what was ordered of its lab cannot be, or was not done in time (order, node, reason)",
+    )
+    LAB_CHANGED = (
+        "session.lab.changed",
+        "its lab was stopped, wiped or edited, and nobody ordered that here (what)",
+    )
     WORK_KEPT = "session.work_kept", "what was configured in its lab is kept (until, missing)"
     WORK_NOT_KEPT = (
         "session.work_not_kept",
@@ -110,6 +120,27 @@ def changed(old: Session, new: Session) -> Iterator[Change]:
     if asked is not None and asked != old.spec.observe_requested:
         yield Change(SessionEvent.OBSERVE_REQUESTED, {"by": new.spec.observe_requested_by})
     yield from _handed(old, new)
+    yield from _lab(old, new)
+
+
+def _lab(old: Session, new: Session) -> Iterator[Change]:
+    """Yield what was ordered of its lab, how that went, and what others did to it."""
+    order, was, now = new.spec.lab_order, old.status.lab_order, new.status.lab_order
+    if order is not None:
+        about = {"operation_id": order.id, "order": order.verb, "node": order.node}
+        if order != old.spec.lab_order:
+            yield Change(SessionEvent.LAB_ORDERED, {**about, "by": order.by})
+        if now is not None and now.id == order.id and now != was:
+            if now.state == "done":
+                yield Change(SessionEvent.LAB_ORDER_DONE, about)
+            elif now.state == "refused":
+                yield Change(SessionEvent.LAB_ORDER_REFUSED, {**about, "reason": now.message})
+    name = SessionCondition.LAB_CHANGED
+    before, fact = (conditions.find(each.status.conditions, name) for each in (old, new))
+    if fact is not None and fact.status == "True":
+        told = (fact.reason, fact.message)
+        if before is None or before.status != "True" or told != (before.reason, before.message):
+            yield Change(SessionEvent.LAB_CHANGED, {"reason": fact.reason, "what": fact.message})
 
 
 def _handed(old: Session, new: Session) -> Iterator[Change]:

@@ -24,7 +24,7 @@ from labfleet.resources.session_conditions import (
 )
 from labfleet.service.core.explanation import Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import pool_claims, session_counted, session_told
+from labfleet.service.kinds import pool_claims, session_counted, session_lab, session_told
 from labfleet.service.kinds.pool_leads import Leads
 from labfleet.service.kinds.session_holdup import Danger, Held, danger, held_up
 
@@ -140,7 +140,7 @@ def _of_session(
     tries = tuple(_attempts(obj))
     counted = tuple(session_counted.lines(obj))
     more = (*_preferred(status.decision), *counted, *_extensions(obj, definition))
-    lines = (*told.lines, *more, *_drift(obj), *tries)
+    lines = (*told.lines, *more, *_drift(obj), *session_lab.lines(obj), *tries)
     return msgspec.structs.replace(told, attempts=tries, more=more, lines=lines)
 
 

@@ -89,7 +89,7 @@ async def next_attempt(
     if owner != old.spec.owner:
         new = with_spec(new, student_email=None, environment={})
     new = with_spec(new, owner=owner, slot=wanted, cancel=None, observe_requested=None,
-                    observe_requested_by="")  # fmt: skip
+                    observe_requested_by="", lab_order=None)  # fmt: skip
     new = await session_kept.continued(services, caller, new, definition)
     made = await session_rules.fixed(services, caller, new, definition)
     return Admitted(

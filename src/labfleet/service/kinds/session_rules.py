@@ -35,7 +35,7 @@ from labfleet.service.kinds.admitted import Admitted, referred, with_spec, with_
 from labfleet.service.kinds.session_booker import demand_booker
 from labfleet.service.kinds.session_shares import few_enough, short_enough
 
-_BY_VERBS = ("cancel", "observe_requested", "observe_requested_by")
+_BY_VERBS = ("cancel", "observe_requested", "observe_requested_by", "lab_order")
 
 
 def _camel(field: str) -> str:

@@ -12,6 +12,7 @@ from labfleet.service.kinds import (
     worker_allocation,
     worker_events,
     worker_explained,
+    worker_view,
 )
 
 RULES = KindRules(
@@ -35,6 +36,9 @@ RULES = KindRules(
     unlogged=frozenset({worker_events.WorkerEvent.METRICS_UPDATED}),
     born=worker_events.born,
     changed=worker_events.changed,
+    view=worker_view.view,
+    sight=worker_view.sight,
+    private=worker_view.without_names,
     indices=(
         indices.WORKERS_OF_POOL,
         indices.WORKERS_OF_PRODUCT,

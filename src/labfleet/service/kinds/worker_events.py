@@ -70,6 +70,20 @@ class WorkerEvent(EventType):
         "worker.ports.released",
         "somebody said that such ports may be given out (ports, by, reason)",
     )
+    LAB_IGNORED = (
+        "worker.lab.ignored",
+        "somebody said that a lab of no session is left alone (lab, by, reason)",
+    )
+    LAB_HEEDED = "worker.lab.heeded", "somebody took that back (lab)"
+    LAB_ORDERED = (
+        "worker.lab.ordered",
+        "somebody ordered something of a lab of no session (lab, order, node, by)",
+    )
+    LAB_ORDER_DONE = "worker.lab.order.done", "what was ordered of it is done (lab, order, node)"
+    LAB_ORDER_REFUSED = (
+        "worker.lab.order.refused",
+        "what was ordered of it cannot be, or was not done in time (lab, order, node, reason)",
+    )
     LICENSE_LEAKED = "worker.license.leaked", "its licence could not be given back"
 
 
@@ -107,6 +121,38 @@ def changed(old: Worker, new: Worker) -> Iterator[Change]:
     yield from _idle(old, new)
     yield from _licence(old, new)
     yield from _ports(old, new)
+    yield from _ignored(old, new)
+    yield from _lab_order(old, new)
+
+
+def _lab_order(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield what was ordered of a lab of no session, and how that went."""
+    order, was, now = new.spec.lab_order, old.status.lab_order, new.status.lab_order
+    if order is None:
+        return
+    about = {"operation_id": order.id, "lab": order.lab, "order": order.verb, "node": order.node}
+    if order != old.spec.lab_order:
+        yield Change(WorkerEvent.LAB_ORDERED, {**about, "by": order.by})
+    if now is not None and now.id == order.id and now != was:
+        if now.state == "done":
+            yield Change(WorkerEvent.LAB_ORDER_DONE, about)
+        elif now.state == "refused":
+            yield Change(WorkerEvent.LAB_ORDER_REFUSED, {**about, "reason": now.message})
+
+
+def _ignored(old: Worker, new: Worker) -> Iterator[Change]:
+    """Yield which labs a person said are left alone, or no longer."""
+    was, now = old.spec.ignored_labs, new.spec.ignored_labs
+    if was == now:
+        return
+    before, after = {each.id for each in was}, {each.id for each in now}
+    for each in now:
+        if each.id not in before:
+            told = {"lab": each.id, "by": each.by, "reason": each.reason}
+            yield Change(WorkerEvent.LAB_IGNORED, told)
+    for each in was:
+        if each.id not in after:
+            yield Change(WorkerEvent.LAB_HEEDED, {"lab": each.id})
 
 
 def _ports(old: Worker, new: Worker) -> Iterator[Change]:

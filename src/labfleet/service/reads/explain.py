@@ -59,19 +59,25 @@ async def _explained(services: ServiceContext, obj: Resource) -> Explanation:
     return plain(obj, "" if rules is None or rules.about is None else rules.about(obj))
 
 
-def _with_help(
-    services: ServiceContext, caller: Caller, obj: Resource, made: Explanation
-) -> Explanation:
-    """Return the explanation with what would help, in words that the caller may act on."""
+def help_for(services: ServiceContext, caller: Caller, obj: Resource) -> tuple[str, ...]:
+    """Return what would have an object start earlier, in words that the caller may act on."""
     rules = TABLE.get(obj.kind)
-    told = []
+    told = list[str]()
     for each in () if rules is None or rules.sooner is None else rules.sooner(services, obj):
         may = not each.kind or access.may(caller.principal, "update", each.kind)
         said = each.what if may else each.others
         if said and said not in told:
             told.append(said)
+    return tuple(told)
+
+
+def _with_help(
+    services: ServiceContext, caller: Caller, obj: Resource, made: Explanation
+) -> Explanation:
+    """Return the explanation with what would help, in words that the caller may act on."""
+    told = help_for(services, caller, obj)
     lines = (f"Earlier: {each}." for each in told)
-    return msgspec.structs.replace(made, earlier=tuple(told), lines=(*made.lines, *lines))
+    return msgspec.structs.replace(made, earlier=told, lines=(*made.lines, *lines))
 
 
 def _with_pause(

@@ -32,6 +32,10 @@ from labfleet.service.kinds import indices
 
 DEFAULT_LIMIT = 100
 TEXT_LIMIT = 256
+SEARCHED_LIMIT = 200
+"""Characters of the text that is looked for."""
+MANY = 1000
+"""Of more, putting most of a kind together costs more than looking at all of it."""
 TAGS_LIMIT = 50
 TAG_LIMIT = 400
 _UNKNOWN = (True, 0, 0)
@@ -43,6 +47,8 @@ class Query:
     """What to list. `namespace` None means all; `sort` is a dotted path, `-` in front descends.
 
     `tags` are `key=value`, or `key` with any value; all must be there, as the provider shows them.
+    `text` must be in the name, the namespace or what a filter of the kind is about, in small letters
+    or capitals; "" is in all.
     """
 
     namespace: str | None = None
@@ -50,6 +56,7 @@ class Query:
     filters: tuple[tuple[str, str], ...] = ()
     tags: tuple[str, ...] = ()
     sort: str = ""
+    text: str = ""
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
 
@@ -96,17 +103,43 @@ async def listed(services: ServiceContext, caller: Caller, row: Kind, query: Que
         for obj in _candidates(services, caller, row, query)
         if wanted is None or wanted(obj)
     ]
-    ordered = [(order(obj), obj) for obj in matching]
-    if after is not None:
-        value = (after.missing, after.rank, after.value)
-        floor = _directed(value, query.sort), after.namespace, after.name
-        ordered = [pair for pair in ordered if pair[0] > floor]
-    page = heapq.nsmallest(query.limit + 1, ordered, key=_first)
-    items = tuple(obj if early else show(obj) for _, obj in page[: query.limit])
+    page = _page(matching, order, query, after)
+    items = tuple(obj if early else show(obj) for obj in page[: query.limit])
     more = None
     if len(page) > query.limit:
         more = _text(mark, _value(row, query.sort, items[-1]), items[-1])
     return Listed(items=items, at=at, next=more, total=len(matching))
+
+
+def _page(
+    matching: list[Resource],
+    order: Callable[[Resource], Any],
+    query: Query,
+    after: _Place | None,
+) -> list[Resource]:
+    """Return the rows of the page and one more, in order, of all that match."""
+    floor: Any = None
+    if after is not None:
+        floor = _directed((after.missing, after.rank, after.value), query.sort)
+    values = [order(obj) for obj in matching]
+    if floor is not None:
+        rest = [value for value in values if value >= floor]
+        least = heapq.nsmallest(query.limit + 1 + values.count(floor), rest)
+    else:
+        least = heapq.nsmallest(query.limit + 1, values)
+    if not least:
+        return []
+    # Only of those that may stand on the page the names are looked at too.
+    last, after_key = least[-1], None if after is None else (after.namespace, after.name)
+    rows = [
+        (value, obj.metadata.namespace, obj.metadata.name, obj)
+        for value, obj in zip(values, matching, strict=True)
+        if value <= last and (floor is None or value >= floor)
+    ]
+    rows.sort(key=_placed)
+    if floor is not None:
+        rows = [row for row in rows if row[:3] > (floor, *(after_key or ()))]
+    return [row[3] for row in rows[: query.limit + 1]]
 
 
 def _candidates(
@@ -127,8 +160,18 @@ def _candidates(
     best = min(ways, key=lambda way: sum(cache.count(index, value) for index, value in way))
     if len(best) == 1:
         return cache.by(*best[0])
+    many = sum(cache.count(index, value) for index, value in best)
+    if many > MANY and 2 * many > len(cache.all(row.type)):
+        return cast("tuple[Resource, ...]", cache.all(row.type))
     # What was booked for others by its own owner is found twice.
     return {obj.key: obj for index, value in best for obj in cache.by(index, value)}.values()
+
+
+def owned(services: ServiceContext, caller: Caller, row: Kind) -> tuple[Resource, ...]:
+    """Return what somebody may see of a kind of which people see their own, in no promised order."""
+    owner = caller.principal.name
+    found = (obj for index in _owned(row) for obj in services.cache.by(index, owner))
+    return tuple({obj.key: obj for obj in found}.values())
 
 
 def _owned(row: Kind) -> tuple[Index[Any, str], ...]:
@@ -157,9 +200,33 @@ def _wanted(caller: Caller, row: Kind, query: Query) -> Callable[[Resource], boo
         tests.append(_one_of(read, frozenset(value.split(","))))
     if query.tags:
         tests.append(_tagged(row, query.tags))
+    if query.text:
+        tests.append(containing(row, query.text))
     if len(tests) > 1:
         return lambda obj: all(test(obj) for test in tests)
     return tests[0] if tests else None
+
+
+def containing(row: Kind, text: str) -> Callable[[Resource], bool]:
+    """Return the judgement by a text; Invalid when it is too long.
+
+    It looks only where a filter of the kind would: nothing is found by what a reader may not see.
+    """
+    if len(text) > SEARCHED_LIMIT:
+        raise intake.invalid(("q", f"at most {SEARCHED_LIMIT} characters"))
+    found = (getter(row.type, path) for _, path in row.filters)
+    reads = [read for read in found if read is not None]
+    wanted = text.casefold()
+
+    def contains(obj: Resource) -> bool:
+        named = obj.metadata
+        if wanted in named.name.casefold() or wanted in named.namespace.casefold():
+            return True
+        return any(
+            wanted in str(value).casefold() for value in (read(obj) for read in reads) if value
+        )
+
+    return contains
 
 
 def _one_of(read: Getter, values: frozenset[str]) -> Callable[[Resource], bool]:
@@ -184,7 +251,8 @@ def _tagged(row: Kind, tags: tuple[str, ...]) -> Callable[[Resource], bool]:
     return tagged
 
 
-def _order(row: Kind, sort: str) -> Callable[[Resource], tuple[Any, str, str]]:
+def _order(row: Kind, sort: str) -> Callable[[Resource], Any]:
+    """Return what sorts a row before its namespace and name do; Invalid for a strange field."""
     path = sort.removeprefix("-")
     if any(path == each or path.startswith(f"{each}.") for each in row.derived):
         what = f"{path[:80]} is worked out when it is read; sort by something that is stored"
@@ -197,18 +265,8 @@ def _order(row: Kind, sort: str) -> Callable[[Resource], tuple[Any, str, str]]:
     read = getter(row.type, path) if path else None
     if read is None:
         same = _directed(_UNKNOWN, sort)
-
-        def by_name(obj: Resource) -> tuple[Any, str, str]:
-            named = obj.metadata
-            return same, named.namespace, named.name
-
-        return by_name
-
-    def order(obj: Resource) -> tuple[Any, str, str]:
-        named = obj.metadata
-        return _directed(_comparable(read(obj)), sort), named.namespace, named.name
-
-    return order
+        return lambda _: same
+    return lambda obj: _directed(_comparable(read(obj)), sort)
 
 
 def _value(row: Kind, sort: str, obj: Resource) -> tuple[bool, int, float | int | str]:
@@ -253,18 +311,22 @@ class _Down:
 
 def _directed(value: tuple[bool, int, float | int | str], sort: str) -> tuple[bool, Any]:
     """Return what sorts a value as asked: what is unknown comes last in both directions."""
-    missing, *told = value
-    pair = tuple(told)
-    return missing, _Down(pair) if sort.startswith("-") else pair
+    missing, rank, told = value
+    if not sort.startswith("-"):
+        return missing, (rank, told)
+    # Numbers and instants are most of what is sorted downwards, and compare without a call.
+    return missing, (-rank, _Down(told) if isinstance(told, str) else -told)
 
 
-def _first(pair: tuple[Any, Resource]) -> Any:
-    return pair[0]
+def _placed(row: tuple[Any, str, str, Resource]) -> Any:
+    return row[:3]
 
 
 def _mark(caller: Caller, row: Kind, query: Query) -> str:
     owner = access.only_owner(caller.principal, row.name) or ""
     said = (query.namespace or "", query.selector, query.sort, owner, *query.tags)
+    if query.text:
+        said = (*said, f"q={query.text}")
     return ids.digest(row.name, *said, *(f"{name}={value}" for name, value in query.filters))[:16]
 
 

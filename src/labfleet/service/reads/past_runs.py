@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources.history import KeptRun, RunKind
+from labfleet.resources.history import LEARNED, KeptRun, RunKind
 from labfleet.service.core import access, intake
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -42,19 +42,30 @@ async def read(
     shown = visible(principal)
     if kind is None and len(shown) < len(OBJECTS):
         kind = shown[0] if shown else RunKind.SESSION
+    if kind is not None and kind not in LEARNED:
+        raise intake.invalid(("kind", f"must be one of {', '.join(LEARNED)}"))
     if kind is not None and kind not in shown:
         said = f"role {principal.role} may not read past runs of kind {kind}"
         raise errors.Denied(said, reason="Forbidden")
     owned = {access.only_owner(principal, OBJECTS[each]) for each in shown if kind in (None, each)}
     owner = next((each for each in owned if each is not None), None)
-    if oldest_first:
-        found = await services.history.history(
-            int(cursor or 0), kind=kind, family=family, namespace=namespace, owner=owner,
-            limit=limit,
-        )  # fmt: skip
-    else:
-        found = await services.history.newest_runs(
-            kind=kind, family=family, namespace=namespace, owner=owner,
-            before=int(cursor) if cursor else None, limit=limit,
-        )  # fmt: skip
-    return found, str(found[-1].place) if len(found) == limit else None
+    found: list[KeptRun] = []
+    # Kind by kind: what money is counted by lies among the runs, and would leave pages empty.
+    for each in (kind,) if kind is not None else shown:
+        if oldest_first:
+            found += await services.history.history(
+                int(cursor or 0), kind=each, family=family, namespace=namespace, owner=owner,
+                limit=limit,
+            )  # fmt: skip
+        else:
+            found += await services.history.newest_runs(
+                kind=each, family=family, namespace=namespace, owner=owner,
+                before=int(cursor) if cursor else None, limit=limit,
+            )  # fmt: skip
+    found.sort(key=_place, reverse=not oldest_first)
+    page = tuple(found[:limit])
+    return page, str(page[-1].place) if len(page) == limit else None
+
+
+def _place(kept: KeptRun) -> int:
+    return kept.place

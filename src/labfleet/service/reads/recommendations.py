@@ -36,7 +36,7 @@ async def known(services: ServiceContext, definition: Definition, *, alone: bool
     runs = await family_use.runs(services, definition, alone=alone)
     asked = await family_use.asked(services, definition)
     found = lab_bounds.bounds(runs, asked)
-    places = family_use.places(services.cache, definition)
+    places = family_use.places(services.cache, definition, services.prices)
     proposal = definition.status.proposal
     options = lab_reviews.options(
         runs, asked, found, places, None if proposal is None else proposal.amounts

@@ -65,6 +65,36 @@ export function selected() {
   return chosen && !chosen.isCollapsed ? chosen.anchorNode : null;
 }
 
+const keys = { on: true };
+
+/**
+ * Whether single keys do something.
+ * @returns {boolean}
+ */
+export function keysAreOn() {
+  return keys.on;
+}
+
+/**
+ * Let single keys do something, or nothing.
+ * @param {boolean} on
+ */
+export function switchKeys(on) {
+  keys.on = on;
+}
+
+/**
+ * Whether a key was pressed by itself, and not while somebody writes.
+ * @param {KeyboardEvent} event
+ * @returns {boolean}
+ */
+export function isPlainKey(event) {
+  if (!keys.on) return false;
+  const from = event.target instanceof Element ? event.target : null;
+  const typing = from?.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
+  return !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
+}
+
 /**
  * Load a page of the server anew and return one of its elements, ready to be put in here.
  * Null when the server is away or the page has no such element.

@@ -33,6 +33,8 @@ import { KINDS, PACE, WORDS } from "./words.js";
  * @property {{kind: string, namespace: string, name: string}[]} gone
  */
 
+/** Frames of which a page shows what the server draws of them. */
+const FRAMES = ["alerts", "queue"];
 /** @type {Row[]} the whole state that is arriving */
 let incoming = [];
 /** @type {Change[]} */
@@ -45,10 +47,17 @@ let sending = 0;
  * @param {any} data a Snapshot, Samples or a Told, as the name says; others are left alone
  */
 export function hear(name, data) {
-  if (name === "resync") incoming = []; // the server sends the whole state anew
+  if (name === "resync") hearResync(data);
   else if (name === "snapshot") hearSnapshot(data);
   else if (name === "samples") hearSamples(data);
+  else if (FRAMES.includes(name)) share({ frame: { name, whole: data.whole } });
   else if (name in WORDS.changes) hearChange(name, data);
+}
+
+/** @param {{snapshot: boolean}} data */
+function hearResync({ snapshot }) {
+  incoming = [];
+  if (!snapshot) share({ renew: true }); // else the server sends the whole state anew
 }
 
 /** @param {Snapshot} data */
@@ -66,7 +75,10 @@ function hearSamples({ whole, first, items, gone }) {
   /** @type {[string, Values][]} */
   const shown = items.filter(({ kind }) => KINDS.includes(kind))
     .map((each) => [keyOf(each), each.values]);
-  share({ samples: { anew: whole && first, items: shown, gone: gone.map(keyOf) } });
+  share({
+    samples: { anew: whole && first, items: shown, gone: gone.map(keyOf) },
+    frame: { name: "samples", whole },
+  });
 }
 
 /**

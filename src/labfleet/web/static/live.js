@@ -3,17 +3,26 @@
 
 import { readClock, tick } from "./clock.js";
 import { keepConnected } from "./connection.js";
+import { countDown } from "./countdown.js";
+import { listenToKeys } from "./keys.js";
 import { showMark } from "./mark.js";
 import { adoptTables } from "./tables.js";
 import { tellLeaving } from "./tabs.js";
+import { ownZone, tellEnd } from "./visit.js";
+import { offerZone } from "./zone.js";
 
 const SECOND = 1000;
 const CLOCK = 60 * SECOND;
 
 adoptTables();
 tick();
-setInterval(() => { tick(); showMark(); }, SECOND);
+countDown();
+tellEnd();
+ownZone();
+setInterval(() => { tick(); countDown(); showMark(); tellEnd(); }, SECOND);
 setInterval(readClock, CLOCK);
 readClock();
 document.getElementById("leave")?.addEventListener("submit", tellLeaving);
+offerZone();
+listenToKeys();
 keepConnected();

@@ -1,6 +1,6 @@
 // What the tab that holds the connection tells the others, and itself; and what each does then.
 
-import { reloadDetail } from "./detail.js";
+import { anythingChanged, frameCame, objectChanged } from "./detail.js";
 import { putEvent, putRow, putSamples, replaceAll } from "./fleet.js";
 import { setMark } from "./mark.js";
 import { reloadPauses } from "./pauses.js";
@@ -21,6 +21,12 @@ import { KINDS } from "./words.js";
  * One message between tabs.
  * @typedef {object} Message
  * @property {boolean} [hello] a tab is new and wants to know all
+ * @property {boolean} [who] the tab that leads asks what the others want to hear
+ * @property {import("./asks.js").Asks} [asks] what a tab wants to hear
+ * @property {string} [bye] a tab is closed
+ * @property {boolean} [renew] what a page shows may be older than what was told
+ * @property {string} [only] the one tab that this is for
+ * @property {{name: string, whole: boolean}} [frame] a frame beside objects came
  * @property {boolean} [leave] somebody signs out
  * @property {import("./mark.js").Connection} [state]
  * @property {boolean} [heard] the server was heard just now
@@ -42,9 +48,11 @@ export function take(message) {
   if (message.all) {
     replaceAll(message.all, drawnEvents());
     for (const kind of [...KINDS, "Event"]) touch(kind);
-    reloadDetail(null);
+    anythingChanged();
     reloadPauses();
   }
+  if (message.renew) anythingChanged();
+  if (message.frame) frameCame(message.frame.name, message.frame.whole);
   for (const each of message.changes ?? []) change(each);
   for (const kind of message.samples ? putSamples(message.samples) : []) touch(kind);
 }
@@ -58,7 +66,7 @@ function change({ row, gone, event, pausing }) {
     if (row.kind === "Simulation") touch("Cluster");
   }
   // Pools and settings have no table here, and a page of their own all the same.
-  if (changed || !row) reloadDetail(`${event.kind}/${event.namespace}/${event.name}`);
+  if (changed || !row) objectChanged(event.kind, `${event.kind}/${event.namespace}/${event.name}`);
   if (pausing) reloadPauses();
   if (putEvent(event)) touch("Event");
 }

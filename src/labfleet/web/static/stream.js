@@ -2,17 +2,11 @@
 // of EventSource, because only so the heartbeat, which is a comment, and the status of a refusal
 // can be seen.
 
+import { addressOf, asksOfAll, onMoreAsked, reached } from "./asks.js";
 import { hear } from "./hearing.js";
 import { SILENCE, noteHeard, silence } from "./mark.js";
 import { share } from "./tabs.js";
-import { WORDS } from "./words.js";
 
-/** Measured values are asked for where a table shows some. */
-const MEASURED = Object.values(WORDS.sections)
-  .some(({ columns }) => columns.some(({ measured }) => measured));
-const FRAMES = MEASURED ? "objects,samples" : "objects";
-const KINDS = Object.keys(WORDS.followed).join(",");
-const ADDRESS = `/api/v1/events?kinds=${KINDS}&frames=${FRAMES}`;
 /** So much follows each burst once a proxy held the stream back: it passes full buffers on. */
 const PADDING = "&padding=8192";
 const FIRST_WAIT = 1000;
@@ -21,9 +15,9 @@ const LONGEST_WAIT = 15000;
 const TELL = 5000;
 
 /**
- * Where the stream stands: the id of the last event that was heard, from which it goes on, how
- * long to wait when it breaks, and whether it was held back on its way.
- * @typedef {{last: string, wait: number, heldBack: boolean}} Place
+ * Where the stream stands: how long to wait when it breaks, whether it was held back on its way,
+ * whether every object is told, and whether it only ended because the pages want more.
+ * @typedef {{wait: number, heldBack: boolean, rows: boolean, more: boolean}} Place
  */
 
 /**
@@ -32,11 +26,13 @@ const TELL = 5000;
  */
 export async function follow(signal) {
   /** @type {Place} */
-  const place = { last: "", wait: FIRST_WAIT, heldBack: false };
+  const place = { wait: FIRST_WAIT, heldBack: false, rows: false, more: false };
+  reached.last = "";
   while (!signal.aborted) {
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     signal.addEventListener("abort", stop, { once: true });
+    onMoreAsked(() => { place.more = true; stop(); });
     const watchdog = setInterval(() => {
       if (silence() <= 2 * SILENCE) return;
       place.heldBack = true;
@@ -51,6 +47,10 @@ export async function follow(signal) {
       signal.removeEventListener("abort", stop);
     }
     if (signal.aborted) return;
+    if (place.more) {
+      place.more = false;
+      continue;
+    }
     share({ state: "reconnecting" });
     await pause(place.wait, signal);
     place.wait = Math.min(place.wait * 2, LONGEST_WAIT);
@@ -65,9 +65,15 @@ export async function follow(signal) {
  */
 async function connect(place, signal) {
   noteHeard();
+  const asks = asksOfAll();
+  // Tables need the whole state; other pages show it as of the place where they were drawn.
+  if (asks.rows && !place.rows) reached.last = "";
+  else if (!asks.rows) reached.last ||= document.body.dataset.at ?? "";
+  place.rows = asks.rows;
   /** @type {Record<string, string>} */
-  const headers = place.last ? { "Last-Event-ID": place.last } : {};
-  const address = place.heldBack ? ADDRESS + PADDING : ADDRESS;
+  const headers = reached.last ? { "Last-Event-ID": reached.last } : {};
+  reached.by = addressOf(asks);
+  const address = reached.by + (place.heldBack ? PADDING : "");
   const reply = await fetch(address, { headers, signal, cache: "no-store" });
   if (reply.status === 401 || reply.status === 403) {
     location.reload(); // the server shows the form to sign in
@@ -76,7 +82,7 @@ async function connect(place, signal) {
   if (reply.ok && reply.body) {
     place.wait = FIRST_WAIT;
     share({ state: "live", heard: true });
-    await readAll(reply.body, place);
+    await readAll(reply.body);
   }
   return true;
 }
@@ -84,9 +90,8 @@ async function connect(place, signal) {
 /**
  * Read the stream to its end. Blocks are parted by an empty line.
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
- * @param {Place} place
  */
-async function readAll(body, place) {
+async function readAll(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
@@ -96,16 +101,15 @@ async function readAll(body, place) {
     else noteHeard();
     const blocks = (text + value).split("\n\n");
     text = blocks.pop() ?? "";
-    for (const block of blocks) readBlock(block, place);
+    for (const block of blocks) readBlock(block);
   }
 }
 
 /**
  * Read one block: an event, or a comment that says nothing.
  * @param {string} block
- * @param {Place} place
  */
-function readBlock(block, place) {
+function readBlock(block) {
   let name = "message";
   let data = "null";
   let id = "";
@@ -116,7 +120,7 @@ function readBlock(block, place) {
   }
   if (name === "unauthorized") location.reload();
   hear(name, JSON.parse(data));
-  if (id) place.last = id;
+  if (id) reached.last = id;
 }
 
 /**

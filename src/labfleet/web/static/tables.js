@@ -2,7 +2,7 @@
 // move wait while somebody is in the table: with the pointer, the focus or a selection.
 
 import { cellOf } from "./cells.js";
-import { element, marked, say, selected } from "./dom.js";
+import { element, isPlainKey, marked, say, selected } from "./dom.js";
 import { eventRow } from "./events.js";
 import { isWhole, measuredOf, newestEvents, rowsOf, usesOf } from "./fleet.js";
 import { byPlace } from "./rows.js";
@@ -44,10 +44,8 @@ export function adoptTables() {
     if (!selected()) for (const kind of waiting) touch(kind);
   });
   document.addEventListener("keydown", (event) => {
-    const from = event.target instanceof Element ? event.target : null;
-    const typing = from?.closest("input, textarea, select, [contenteditable]");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key.toLowerCase() === "r") for (const kind of [...waiting]) applyNow(kind);
+    if (!isPlainKey(event) || event.key.toLowerCase() !== "r") return;
+    for (const kind of [...waiting]) applyNow(kind);
   });
 }
 

@@ -1,6 +1,7 @@
 // The tabs of one browser: one holds the connection and tells the others what it hears, because
 // browsers open six connections to a server over HTTP/1.1.
 
+import { dropAsks, isBehind, ownAsks, putAsks } from "./asks.js";
 import { allRows, allSamples, isWhole } from "./fleet.js";
 import { connection } from "./mark.js";
 import { take } from "./messages.js";
@@ -19,21 +20,37 @@ export function joinTabs() {
   if (!("BroadcastChannel" in window)) return;
   channel = new BroadcastChannel(NAME);
   channel.onmessage = ({ data }) => receive(data);
-  tell({ hello: true });
+  addEventListener("pagehide", () => tell({ bye: ownAsks().tab }));
+  tell({ hello: true, asks: ownAsks() });
 }
 
 /** Hear and tell nothing any more. */
 export function leaveTabs() {
+  tell({ bye: ownAsks().tab });
   channel?.close();
   channel = null;
 }
 
 /** @param {Message} message */
 function receive(message) {
-  if (!message.hello) take(message);
-  else if (leading && isWhole()) {
-    tell({ all: allRows(), samples: allSamples(), state: connection(), heard: true });
-  }
+  if (message.only && message.only !== ownAsks().tab) return;
+  if (message.who) tell({ asks: ownAsks() });
+  if (message.bye) dropAsks(message.bye);
+  if (!message.asks) take(message);
+  else if (leading) answer(message.asks, Boolean(message.hello));
+}
+
+/**
+ * Take in what a page of another tab wants; tell one that is new what is known here.
+ * @param {import("./asks.js").Asks} asks
+ * @param {boolean} isNew
+ */
+function answer(asks, isNew) {
+  putAsks(asks);
+  if (!isNew) return;
+  const only = asks.tab;
+  tell({ only, state: connection(), heard: true, renew: isBehind(asks) });
+  if (isWhole() && asks.rows) tell({ only, all: allRows(), samples: allSamples() });
 }
 
 /**
@@ -66,6 +83,8 @@ export function tellLeaving() {
 export async function asLeader(work, signal) {
   const lead = async () => {
     leading = true;
+    putAsks(ownAsks());
+    tell({ who: true });
     await work();
     leading = false;
   };

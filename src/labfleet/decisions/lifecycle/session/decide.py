@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from labfleet.decisions import port_drift
-from labfleet.decisions.lifecycle.session import closing, keeping, moving, phases
+from labfleet.decisions.lifecycle.session import closing, keeping, live_lab, moving, phases
 from labfleet.decisions.lifecycle.session import start as session_start
 from labfleet.decisions.lifecycle.session.budget import TimeBudget
 from labfleet.decisions.lifecycle.session.draft import (
@@ -70,7 +70,7 @@ def decide(session: Session, seen: SessionObservation, now: datetime) -> Step:
         draft.set(used=seen.used, measured=seen.measured)
     if session.status.phase in phases.STARTED:
         moving.note_answer(draft)
-    return _HANDLERS[session.status.phase](draft)
+    return live_lab.closed(_HANDLERS[session.status.phase](draft), draft)
 
 
 def _with_progress(before: LabStatus | None, lab: LabStatus, now: datetime) -> LabStatus:
@@ -276,7 +276,8 @@ def _booting(draft: Draft, lab: LabStatus) -> Step:
     else:
         draft.fact(SessionCondition.PORTS_OPEN, "True", SessionReason.ANSWERING)
     _note_drift(draft)
-    draft.set(ready_at=draft.now)
+    known = live_lab.members(draft.seen.nodes or ())
+    draft.set(ready_at=draft.now, lab=msgspec.structs.replace(lab, members=known, edits=()))
     return draft.go(S.READY, PhaseReason.READY, f"{count(lab.booted, 'node')} booted")
 
 
@@ -313,6 +314,7 @@ def _ready(draft: Draft) -> Step:
             S.FAILED, PhaseReason.LAB_DELETED_OUTSIDE, "the lab is not on its server"
         )
     _note_ports(draft)
+    live_lab.note_changes(draft)
     slot = draft.session.spec.slot
     if slot.start is not None and draft.now < slot.start:
         wait = (slot.start - draft.now).total_seconds()
@@ -373,12 +375,16 @@ def _running(draft: Draft) -> Step:
     if end is not None and end != draft.status.end:
         draft.set(end=end)
     _note_ports(draft)
+    live_lab.note_changes(draft)
     if end is None or draft.now >= end:
         return _collect(draft, S.COMPLETED, PhaseReason.SLOT_ENDED, "its time is over")
     absent = closing.absent(draft)
     if absent:
         return _collect(draft, S.CANCELLED, PhaseReason.NO_SHOW, absent)
     closing.warn(draft, end)
+    ordered = live_lab.step(draft)
+    if ordered is not None:
+        return ordered
     again = min((end - draft.now).total_seconds(), WATCH)
     wait = _observe_in(draft)
     if wait is not None and wait <= 0:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from labfleet.decisions.lab_orders import LabNode
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.session import budget, phases
 from labfleet.kernel.clock import utc_text
@@ -34,7 +35,10 @@ from labfleet.resources.session_conditions import (
 AnyReason = PhaseReason | StoredReason
 
 S = SessionPhase
-Action = Literal["import", "tag", "start", "stop", "wipe", "delete", "observe"]
+Action = Literal[
+    "import", "tag", "start", "stop", "wipe", "delete", "observe",
+    "start_node", "stop_node", "wipe_node",
+]  # fmt: skip
 
 ON_DEMAND_PATIENCE = timedelta(hours=24)
 # How many workers one session may lose before it is failed.
@@ -42,6 +46,7 @@ PLACEMENTS = 5
 PRESENT = (
     SessionCondition.START_TURN,
     SessionCondition.LAB_STARTED,
+    SessionCondition.LAB_CHANGED,
     SessionCondition.PORTS_TAGGED,
     SessionCondition.PORT_DRIFT,
     SessionCondition.PORTS_OPEN,
@@ -72,6 +77,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     `tags_added` those of its nodes that it was not given; None: its nodes were not seen.
     `keep_seconds` is how long settings let a lab be kept before its teardown; 0: it is not.
     `ports_seen` are the ports that its nodes name; None: they were not looked at, or there are none.
+    `nodes` are all of its lab when they were looked at while it is up, or at the end of its start.
     `used` is what its lab has used by `measured` readings, given when that is worth recording.
     """
 
@@ -98,6 +104,7 @@ class SessionObservation(msgspec.Struct, frozen=True):
     tags_added: tuple[str, ...] | None = None
     keep_seconds: float = 0.0
     ports_seen: dict[str, int] | None = None
+    nodes: tuple[LabNode, ...] | None = None
     used: dict[str, Use] | None = None
     measured: int = 0
     trouble: str = ""
@@ -203,6 +210,8 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
             if phase not in phases.EDGES[self.status.phase]:
                 raise AssertionError(f"no edge {self.status.phase} -> {phase}")
             self.set(phase=phase, phase_since=self.now)
+            if phase is S.INSTANTIATING:
+                self.set(hosted_since=self.now)
             if phase in TERMINAL:
                 # Every way here has seen that nothing of the session is left on a server.
                 self.set(ended_at=self.now)
@@ -210,7 +219,7 @@ class Draft(StatusDraft[SessionStatus, SessionCondition, SessionReason]):
                 self.drop(FINALIZER_LAB)
         self.set(reason="" if reason is None else str(reason), message=message)
         if release:
-            self.set(reservation=None)
+            self.set(reservation=None, hosted_since=None)
         self.set(observed_generation=self.session.metadata.generation)
         return Step(self.status, self.finalizers, do, release, again)
 

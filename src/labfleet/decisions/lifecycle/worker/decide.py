@@ -25,6 +25,7 @@ from labfleet.decisions.lifecycle.worker import (
     external,
     hosting,
     idle_rule,
+    lab_orders,
     licence_orders,
     limits,
     observed,
@@ -87,6 +88,7 @@ def _by_phase(draft: Draft) -> Step:
     limits.note(draft)
     alerts.note(draft)
     licence_orders.wait(draft)
+    lab_orders.expire(draft)
     origin = worker.spec.origin
     if origin is not None and phases.observed(worker):
         return observed.decide(draft, origin)

@@ -210,7 +210,7 @@ def _forget_machine(draft: Draft) -> None:
     draft.set(machine=MachineStatus(), cml=CmlStatus(), licence=kept, conditions=())
     draft.set(capacity=None, health=Health.UNKNOWN, failed_checks=0)
     draft.set(foreign_ports=(), held_ports=())
-    draft.set(ready_since=None, empty_since=None, stray_labs=StrayLabs())
+    draft.set(ready_since=None, empty_since=None, stray_labs=StrayLabs(), hosted_labs=None)
 
 
 def _gave_up(draft: Draft) -> bool:

@@ -11,7 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from labfleet.decisions import port_holders, provider, stray_labs
+from labfleet.decisions import hosted_labs, port_holders, provider, stray_labs
+from labfleet.decisions.lab_orders import LabNode
 from labfleet.decisions.lifecycle.draft import StatusDraft
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.decisions.lifecycle.worker.calls import Answer, Call, Offer, TagChange
@@ -41,7 +42,7 @@ from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 P = WorkerPhase
 Action = Literal[
     "launch", "start", "stop", "terminate", "register", "deregister", "stop_labs", "renew",
-    "telemetry", "claim", "tags", "remove_lab",
+    "telemetry", "claim", "tags", "remove_lab", "operate_lab",
 ]  # fmt: skip
 
 ABSENCE_COUNTED = 60.0
@@ -97,7 +98,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     `provider` None: it was not asked anything; `checks_asked` False: people switched its checks
     off. `server_silent` are the seconds since CML last answered, once this look was over. `trouble`
     says why something could not be looked at. `idle` is what a look for the idle rule found.
-    `strays` are the labs with our marker that are no session's; `unasked_ports` the numbers that labs
+    `labs` are all on the server that have nodes, `order_nodes` those of the lab that is ordered about,
+    `strays` those with our marker that are no session's; `unasked_ports` the numbers that labs
     there name and were not given, `port_use` how the ports are used beside them; `drifted` the
     sessions here whose labs have drifted ports, None: not looked.
     """
@@ -115,6 +117,8 @@ class WorkerObservation(msgspec.Struct, frozen=True):
     unasked_ports: tuple[SeenPort, ...] | None = None
     port_use: PortUse | None = None
     drifted: tuple[str, ...] | None = None
+    labs: hosted_labs.SeenLabs | None = None
+    order_nodes: tuple[LabNode, ...] | None = None
     strays: tuple[SeenLab, ...] | None = None
     stray_rules: stray_labs.Rules = stray_labs.Rules()
     sessions: int = 0
@@ -348,6 +352,9 @@ def note_server(draft: Draft) -> None:
             )
         )
     _note_capacity(draft)
+    if seen.labs is not None:
+        before = draft.status.hosted_labs
+        draft.set(hosted_labs=hosted_labs.noted(before, seen.labs, draft.now))
     if seen.unasked_ports is not None:
         _note_ports(draft, seen.unasked_ports)
 
@@ -362,7 +369,9 @@ def _note_capacity(draft: Draft) -> None:
     """Record the capacity without what stray labs hold, so that it is offered to nobody."""
     seen, before = draft.seen, draft.status.stray_labs
     real = seen.capacity or stray_labs.real(draft.status.capacity, before)
-    found = before if seen.strays is None else stray_labs.note(before, seen.strays, draft.now)
+    found, ignored = before, {each.id for each in draft.worker.spec.ignored_labs}
+    if seen.strays is not None:
+        found = stray_labs.note(before, seen.strays, draft.now, ignored)
     offered, noted = stray_labs.offered(real, found)
     draft.set(capacity=offered, stray_labs=noted)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from labfleet.decisions import ledger, parking, wording
 from labfleet.decisions.lifecycle.worker import health as worker_health
-from labfleet.decisions.lifecycle.worker import licence_orders, phases, strays
+from labfleet.decisions.lifecycle.worker import lab_orders, licence_orders, phases, strays
 from labfleet.decisions.lifecycle.worker.draft import (
     SOON,
     TOLERATED_CHECKS,
@@ -98,6 +98,8 @@ def hosting(draft: Draft) -> Step:
     soon = _answers(draft) and licence_orders.under_way(draft)
     again = min(_next_look(draft), ORDER_SECONDS) if soon else _next_look(draft)
     again = min(again, strays.AGAIN) if chore == strays.REMOVE else again
+    if _answers(draft) and lab_orders.open_order(draft.worker) is not None:
+        again = min(again, lab_orders.AGAIN)
     if seen.sessions > 0:
         return draft.go(P.ACTIVE, f"hosts {_sessions(seen.sessions)}", again=again, do=chore)
     return draft.go(resting(draft), "ready", again=again, do=chore)
@@ -126,6 +128,8 @@ def _chore(draft: Draft, order: Action | None) -> Action | None:
         return "telemetry"
     if order is not None:
         return order
+    if lab_orders.step(draft):
+        return lab_orders.OPERATE
     if draft.seen.paused:
         return None
     expiring = conditions.is_true(draft.status.conditions, WorkerCondition.LICENCE_EXPIRING)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import msgspec
 
 from labfleet.decisions import stray_labs
-from labfleet.decisions.lifecycle.worker import licence_orders, limits
+from labfleet.decisions.lifecycle.worker import lab_orders, licence_orders, limits
 from labfleet.decisions.lifecycle.worker.calls import MISMATCH, Answer, Call
 from labfleet.decisions.lifecycle.worker.draft import SOON, Draft, P, Step
 from labfleet.kernel import errors
@@ -179,6 +179,10 @@ def _failed(draft: Draft, effect: Effect, problem: errors.LabfleetError) -> Step
         )
     if kind == "remove_lab":
         return _left(draft, effect, problem)
+    if kind == lab_orders.OPERATE:
+        if problem.reason not in UNTRIED:
+            lab_orders.failed(draft, problem)
+        return draft.unchanged(again=lab_orders.AGAIN)
     draft.set(message=f"{kind}: {problem.message}"[:500])
     return draft.unchanged(again=SOON, reason=f"{kind} failed: {problem.reason}", problem=problem)
 

@@ -10,6 +10,7 @@ from labfleet.decisions import stray_labs
 from labfleet.decisions.lifecycle.worker.draft import Draft, Guard, Step
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Measured
+from labfleet.resources.worker import StrayLabs
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 REMOVE: Final = "remove_lab"
@@ -23,7 +24,7 @@ def note(draft: Draft) -> None:
     if draft.seen.strays is None:
         return
     found = draft.status.stray_labs
-    if not found.count:
+    if not stray_labs.heeded(found):
         if conditions.find(draft.status.conditions, WorkerCondition.STRAY_LABS) is not None:
             draft.fact(WorkerCondition.STRAY_LABS, "False", WorkerReason.NO_STRAYS)
         return
@@ -31,15 +32,21 @@ def note(draft: Draft) -> None:
     reason = WorkerReason.SHARED_SERVER if rules.shared else WorkerReason.LEFT_BEHIND
     draft.fact(
         WorkerCondition.STRAY_LABS, "True", reason, _told(draft, rules),
-        measured=Measured(value=found.count, unit="labs"),
+        measured=Measured(value=_count(found), unit="labs"),
     )  # fmt: skip
+
+
+def _count(found: StrayLabs) -> int:
+    """Return how many stray labs nobody said are left alone."""
+    return found.count - sum(each.ignored for each in found.labs)
 
 
 def _told(draft: Draft, rules: stray_labs.Rules) -> str:
     found = draft.status.stray_labs
-    ids = sorted(lab.id for lab in found.labs)
-    more = f" and {found.count - SHOWN} more" if found.count > SHOWN else ""
-    labs = "a lab" if found.count == 1 else f"{found.count} labs"
+    number = _count(found)
+    ids = sorted(lab.id for lab in stray_labs.heeded(found))
+    more = f" and {number - SHOWN} more" if number > SHOWN else ""
+    labs = "a lab" if number == 1 else f"{number} labs"
     told = f"{labs} of no session: {', '.join(ids[:SHOWN])}{more}"
     if rules.shared:
         return f"{told}; never removed on a server that others may use"

@@ -1,6 +1,6 @@
 """Writing plain values as YAML that every reader understands the same way; pure.
 
-`resources.documents` reads YAML. Text is quoted unless every YAML version reads it as the same
+`documents` reads YAML. Text is quoted unless every YAML version reads it as the same
 text; text of several lines is written as a block when that is exact.
 """
 

@@ -1,0 +1,88 @@
+"""What the fleet costs in an hour, as it stands: from the cache alone, so cheap enough to scrape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from labfleet.decisions.costs.shares import KINDS, Kind, month_end, month_start
+from labfleet.engine.cache import Cache
+from labfleet.resources.prices import PriceList
+from labfleet.resources.worker import Worker
+from labfleet.service.kinds import indices, paid_rows
+
+Pool = tuple[str, str]
+"""Namespace and name of a pool; the name "" has the workers of none."""
+
+
+@dataclass(slots=True)
+class Rate:
+    """US dollars an hour by kind of time, how many machines run, how many have no price in it."""
+
+    usd: dict[Kind, Decimal] = field(default_factory=lambda: dict.fromkeys(KINDS, Decimal(0)))
+    running: int = 0
+    unpriced: int = 0
+
+    @property
+    def total(self) -> Decimal:
+        """Return what has a price."""
+        return sum(self.usd.values(), Decimal(0))
+
+
+def rates(cache: Cache, listed: PriceList, now: datetime) -> dict[Pool, Rate]:
+    """Return what an hour costs by pool, of the machines that are paid now."""
+    found: dict[Pool, Rate] = {}
+    for worker in cache.all(Worker):
+        if worker.status.paid is not None:
+            rate = found.setdefault((worker.namespace, worker.spec.pool or ""), Rate())
+            _add(rate, worker, cache, listed, now)
+    return found
+
+
+def of_pool(cache: Cache, listed: PriceList, pool: str, now: datetime) -> Rate:
+    """Return what an hour of one pool's workers costs; `pool` is the path of its key."""
+    rate = Rate()
+    for worker in cache.by(indices.WORKERS_OF_POOL, pool):
+        if worker.status.paid is not None:
+            _add(rate, worker, cache, listed, now)
+    return rate
+
+
+def hourly(worker: Worker, listed: PriceList, now: datetime) -> Decimal | None:
+    """Return what an hour of a worker costs while it runs, its disk included; None: unknown."""
+    kind = worker.status.machine.type
+    hour = paid_rows.hour_of(worker.spec.machine, kind, listed)
+    disk = paid_rows.disk_month(worker.spec.machine, listed)
+    return None if hour is None or disk is None else hour + disk / month_hours(now)
+
+
+def month_hours(now: datetime) -> Decimal:
+    """Return how many hours the present month of UTC has."""
+    return Decimal((month_end(now) - month_start(now)) // timedelta(hours=1))
+
+
+def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datetime) -> None:
+    paid, machine = worker.status.paid, worker.spec.machine
+    disk = paid_rows.disk_month(machine, listed)
+    month, hour = month_hours(now), Decimal(0)
+    kind: Kind = "stopped"
+    if paid is not None and paid.running_since is not None:
+        price = paid_rows.hour_of(machine, worker.status.machine.type, listed)
+        rate.running += 1
+        rate.unpriced += price is None
+        hour = price or Decimal(0)
+        kind = _kind(worker, cache, ready=paid.ready_at is not None)
+    else:
+        rate.unpriced += disk is None
+    rate.usd[kind] += hour + (disk or Decimal(0)) / month
+    if machine is not None and machine.licence.token is not None:
+        monthly = listed.licences.get(machine.licence.product, 0.0)
+        rate.usd["licence"] += Decimal(repr(monthly)) / month
+
+
+def _kind(worker: Worker, cache: Cache, *, ready: bool) -> Kind:
+    here = cache.by(indices.SESSIONS_HERE, worker.key.path)
+    if any(each.status.hosted_since and each.status.reservation for each in here):
+        return "used"
+    return "idle" if ready else "warming"

@@ -1,0 +1,77 @@
+"""What the rest of the month will cost if what is booked takes place, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from labfleet.decisions.claims import calendar
+from labfleet.decisions.claims.calendar import Entry
+from labfleet.decisions.costs import shares
+from labfleet.resources import providers, refs
+from labfleet.resources.machine import Machine
+from labfleet.resources.pool import Pool
+from labfleet.resources.worker import Worker
+from labfleet.service.core.service_context import ServiceContext
+from labfleet.service.kinds import cost_now, paid_rows
+from labfleet.service.kinds.pool_claims import Claims
+
+
+async def until_month_end(
+    services: ServiceContext, now: datetime, only: str | None = None
+) -> Decimal | None:
+    """Return what is still to come of this month, in US dollars; None when a price is unknown.
+
+    A pool has as many workers as its promises need and no fewer than its minimum; workers of no
+    pool go on as they are; disks of stopped workers stay.
+    """
+    end = shares.month_end(now)
+    total = Decimal(0)
+    for pool in services.cache.all(Pool):
+        if only is not None and pool.key.label != only:
+            continue
+        coming = _of_pool(services, pool, now, end)
+        if coming is None:
+            return None
+        total += coming
+        await asyncio.sleep(0)  # a look at thousands of claims must not block others
+    left = _hours(end - now)
+    for worker in services.cache.all(Worker):
+        paid = worker.status.paid
+        if paid is None or only is not None or worker.spec.pool is not None:
+            continue
+        disk = paid_rows.disk_month(worker.spec.machine, services.prices)
+        price = None if disk is None else disk / cost_now.month_hours(now)
+        if paid.running_since is not None:
+            price = cost_now.hourly(worker, services.prices, now)
+        if price is None:
+            return None
+        total += price * left
+    return total
+
+
+def _of_pool(services: ServiceContext, pool: Pool, now: datetime, end: datetime) -> Decimal | None:
+    template = services.cache.find(refs.template_of(pool))
+    claims = Claims(services.cache, now).of(pool, now, end)
+    if template is None or claims is None:
+        return Decimal(0)  # it can have no workers
+    entries = [Entry(each.claim, "") for each in claims.claims()]
+    least, worked = pool.spec.scaling.min_workers, Decimal(0)
+    for each in calendar.intervals(claims, entries, now, end):
+        worked += max(each.places, least) * _hours(each.end - each.start)
+    if not worked:
+        return Decimal(0)
+    price = running_hour(services, template.spec.machine, now)
+    return None if price is None else price * worked
+
+
+def running_hour(services: ServiceContext, machine: Machine, now: datetime) -> Decimal | None:
+    """Return what an hour of a machine of a template costs with its disk; None: unknown."""
+    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), services.prices)
+    disk = paid_rows.disk_month(machine, services.prices)
+    return None if hour is None or disk is None else hour + disk / cost_now.month_hours(now)
+
+
+def _hours(length: timedelta) -> Decimal:
+    return Decimal(length // timedelta(seconds=1)) / 3600

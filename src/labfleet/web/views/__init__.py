@@ -1,0 +1,4 @@
+"""Pages of the console, one module each; `view_table` beside this package lists them.
+
+Start at `alerts`.
+"""

@@ -1,0 +1,171 @@
+"""The head of the first page: what asks for somebody, what waits and why, what it costs now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from labfleet.kernel.quantity import count
+from labfleet.resources.pool import Pool
+from labfleet.service.core import access
+from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.reads import attention, running_costs, waiting
+from labfleet.service.reads.attention import Asking
+from labfleet.service.reads.running_costs import RunningCosts
+from labfleet.service.reads.waiting import AllWaiting, Waiting
+from labfleet.web import sheet, values
+from labfleet.web.values import Cell
+
+ASKING = 6
+"""How much of what asks for somebody stands on the first page; the rest on the page of alerts."""
+WAITS = 5
+"""How many reasons to wait stand there."""
+POOLS = 5
+"""How many pools stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that asks for somebody: how grave, what, since when, until when, and the remedy."""
+
+    severity: Cell
+    thing: Cell
+    condition: str
+    since: Cell
+    due: Cell | None
+    said: str
+    fix: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Sessions that wait for one reason."""
+
+    count: int
+    definition: Cell
+    first: Cell
+    since: Cell | None
+    why: str
+    exact: str
+    starts: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """One pool in a line: its state, and how many workers and sessions of which sort it has."""
+
+    name: Cell
+    state: Cell
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The head of the first page; `counts` are of all that asks, by severity."""
+
+    lines: tuple[Line, ...]
+    more: int
+    counts: tuple[tuple[Cell, int], ...]
+    waits: tuple[Wait, ...]
+    waiting: AllWaiting
+    pools: tuple[PoolLine, ...]
+    costs: tuple[tuple[str, Cell], ...]
+
+
+async def read(services: ServiceContext, caller: Caller) -> Summary | None:
+    """Return the head of the page for who may read workers; None for the others."""
+    if not access.may(caller.principal, "read", "Worker"):
+        return None
+    asking, left_out = await attention.read(services, caller)
+    waits = await waiting.read(services, caller)
+    costs = await running_costs.read(services, caller)
+    now = services.clock.now()
+    found = attention.tally(asking)
+    return Summary(
+        lines=tuple(line(each, now) for each in asking[:ASKING]),
+        more=len(asking) + left_out - min(ASKING, len(asking)),
+        counts=tuple((sheet.severity(word), many) for word, many in found.items() if many),
+        waits=tuple(_wait(each, now) for each in waits.rows[:WAITS]),
+        waiting=waits,
+        pools=_pools(services, caller),
+        costs=costs_told(costs),
+    )
+
+
+def line(each: Asking, now: datetime) -> Line:
+    """Return one thing that asks for somebody, in cells."""
+    alert = each.alert
+    measured = "" if alert.measured is None else f"; measured: {alert.measured}"
+    return Line(
+        severity=sheet.severity(alert.severity),
+        thing=sheet.thing(alert),
+        condition=alert.condition,
+        since=values.instant(alert.since, now),
+        due=None if each.due is None else values.instant(each.due, now),
+        said=(alert.message or alert.cause) + measured,
+        fix=alert.fix,
+        command=alert.command,
+    )
+
+
+def _wait(each: Waiting, now: datetime) -> Wait:
+    href = values.address("definitions", each.definition, each.namespace)
+    return Wait(
+        count=each.count,
+        definition=Cell("link", each.definition, href=href),
+        first=Cell("link", each.first, href=values.address("sessions", each.first, each.namespace)),
+        since=None if each.since is None else values.instant(each.since, now),
+        why=values.gist(each.why),
+        exact=each.why,
+        starts=each.starts,
+    )
+
+
+def _pools(services: ServiceContext, caller: Caller) -> tuple[PoolLine, ...]:
+    """Return the pools with most workers, as far as the caller may see them."""
+    found = [each for each in services.cache.all(Pool) if access.sees(caller.principal, each)]
+    found.sort(key=lambda pool: (-pool.status.workers, pool.key))
+    return tuple(_pool(each) for each in found[:POOLS])
+
+
+def _pool(pool: Pool) -> PoolLine:
+    status = pool.status
+    known = (
+        (status.ready, "ready"), (status.booting, "coming up"), (status.draining, "draining"),
+        (status.failed, "failed"), (status.stopped, "stopped"),
+    )  # fmt: skip
+    parts = [f"{many} {word}" for many, word in known if many or word == "ready"]
+    told = f"{', '.join(parts)} of at most {count(pool.spec.scaling.max_workers, 'worker')}"
+    if status.waiting_sessions:
+        told += f"; {count(status.waiting_sessions, 'session')} of its track waiting"
+    if status.promised:
+        told += f"; {status.promised} promised"
+    href = values.address("pools", pool.name, pool.namespace)
+    phase = str(status.phase)
+    return PoolLine(Cell("link", pool.key.label, href=href), Cell("text", phase), told)
+
+
+def costs_told(costs: RunningCosts) -> tuple[tuple[str, Cell], ...]:
+    """Return what the fleet costs now, in words with their values."""
+    if costs.usd is None:
+        why = f"no price is known of {count(costs.machines, 'machine')} that run"
+        return (("Machines now", Cell("unknown", "unknown", why=why)),)
+    told = [("Machines now", usd(costs.usd)), ("With sessions", usd(costs.used))]
+    told.append(("Without sessions", usd(costs.unused)))
+    told.append(("Machines on", Cell("text", str(costs.machines))))
+    if costs.unpriced:
+        names = ", ".join(costs.unpriced_named)
+        names += ", …" if costs.unpriced > len(costs.unpriced_named) else ""
+        told.append(("Not counted", Cell("unknown", "unknown", why=f"no price known: {names}")))
+    if costs.stopped:
+        said = f"{count(costs.stopped, 'stopped machine')}: disks only"
+        told.append(("Not counted", Cell("unknown", "unknown", why=said)))
+    return tuple(told)
+
+
+def usd(value: float | None, *, unit: str = "USD/h") -> Cell:
+    """Return an amount of money, exact on hover; None is unknown."""
+    if value is None:
+        return Cell("unknown", "unknown", why="no price is known of its type")
+    return Cell("text", f"{value:,.2f} {unit}", exact=f"{value:,.4f} {unit}")

@@ -1,0 +1,131 @@
+"""What the fleet costs, as it is read from records and ledger: by whom, how much, for whom."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fleet_world import ADMIN, START, World, who
+
+from labfleet.interfaces import store as stores
+from labfleet.kernel import errors
+from labfleet.resources.history import Run, RunKind
+from labfleet.resources.machine import MachineStatus
+from labfleet.resources.paid_time import PaidTime
+from labfleet.service.reads import cost_statement, costs, past_runs
+
+pytestmark = pytest.mark.asyncio
+
+
+async def running(world: World, name: str, hours: float = 1, **spec: Any) -> Any:
+    """Make a worker whose machine has run for some hours and could host at once."""
+    await world.template()
+    worker = await world.make("Worker", name, {"template": "metal", **spec})
+    since = world.clock.now() - timedelta(hours=hours)
+    paid = PaidTime(machine=f"i-{name}", disk_since=since, running_since=since, ready_at=since)
+    return await world.status(
+        worker, paid=paid, machine=MachineStatus(id=f"i-{name}", state="running", type="m5zn.metal")
+    )
+
+
+async def row(world: World, name: str, hours: float, **more: Any) -> None:
+    """Write a row of the ledger: a run that ended now."""
+    now = world.clock.now()
+    told = {"what": "running", "worker": name, "machine": f"i-{name}", "region": "us-east-1",
+            "type": "m5zn.metal", "usd": "2 USD", **more}  # fmt: skip
+    run = Run(
+        kind=RunKind.PAID, uid=f"i-{name}/running/1", name=f"uid-{name}", family="metal",
+        place="exam", parameters=told, started_at=now - timedelta(hours=hours), ended_at=now,
+    )  # fmt: skip
+    commit = stores.Commit(cause=stores.Cause("c", now, reason="r"), writes=(stores.Teach(run),))
+    await world.store.commit(commit)
+
+
+async def test_an_hour_and_the_month_of_a_running_worker(world: World) -> None:
+    """A machine that runs costs its listed hour and its disk, counted as idle without sessions."""
+    await running(world, "w1", hours=2)
+    found = await costs.read(world.services, ADMIN)
+    disk = (500 * 0.125 + 10_000 * 0.065) / (30 * 24)
+    assert found.per_hour is not None
+    assert found.per_hour.idle == pytest.approx(4.3605 + disk, abs=1e-5)
+    assert found.month.usd == pytest.approx(2 * (4.3605 + disk), abs=1e-5)
+    assert found.lines[0].name == ""
+    assert found.forecast is not None
+    assert found.forecast > found.month.usd
+
+
+async def test_the_ledger_outlives_the_worker(world: World) -> None:
+    """What a worker that is gone has cost stands in the month, at the price of its time."""
+    await row(world, "w9", hours=3)
+    found = await costs.read(world.services, ADMIN, by="pool")
+    assert [(each.name, each.cost.warming) for each in found.lines] == [("exam", 6.0)]
+    statement = await cost_statement.read(world.services, ADMIN)
+    assert statement.usd == 6.0
+    assert statement.unpriced == ("a disk of unknown size in us-east-1",)
+
+
+async def test_a_user_sees_the_own_sessions_alone(world: World) -> None:
+    """Two people share a worker: each sees the own half, and neither the other's name or the fleet."""
+    await world.definition()
+    worker = await running(world, "w1", hours=1)
+    for owner in ("ann", "bob"):
+        session = await world.session(f"of-{owner}", who("user", owner))
+        held = {"amounts": {"cpuMilli": 1000, "memoryMib": 1000}}
+        await world.status(session, worker=worker.name, **await placed(world, held))
+    mine = await costs.read(world.services, who("user", "ann"))
+    assert [each.name for each in mine.lines] == ["of-ann"]
+    assert (mine.by, mine.per_hour, mine.pools_now) == ("session", None, ())
+    everybody = await costs.read(world.services, ADMIN, by="person")
+    both = {each.name: each.cost.used for each in everybody.lines}
+    assert both["ann"] == pytest.approx(both["bob"], abs=1e-5)
+    assert mine.month.usd == both["ann"]
+
+
+async def placed(world: World, held: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of a session whose lab has been on a worker for an hour."""
+    from labfleet.resources.amounts import Amounts, Reservation
+    from labfleet.resources.session import SessionPhase
+
+    now = world.clock.now()
+    amounts = Amounts(
+        cpu_milli=held["amounts"]["cpuMilli"], memory_mib=held["amounts"]["memoryMib"]
+    )
+    reservation = Reservation(
+        holder="x", amounts=amounts, start=now - timedelta(hours=1), end=now + timedelta(hours=1)
+    )
+    return {
+        "phase": SessionPhase.RUNNING, "reservation": reservation,
+        "hosted_since": now - timedelta(hours=1),
+    }  # fmt: skip
+
+
+async def test_a_past_month_has_no_forecast_and_a_later_one_is_refused(world: World) -> None:
+    """A month that is over has no present hour; one ahead, or none at all, is said to be wrong."""
+    await running(world, "w1")
+    early = (START - timedelta(days=40)).strftime("%Y-%m")
+    found = await costs.read(world.services, ADMIN, month=early)
+    assert (found.month.usd, found.per_hour, found.forecast) == (0.0, None, None)
+    for wrong in ("2999-01", "soon"):
+        with pytest.raises(errors.Invalid):
+            await costs.read(world.services, ADMIN, month=wrong)
+
+
+async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
+    """A type that the list does not have makes no 0: the hour is told without it, the type named."""
+    worker = await running(world, "w1")
+    await world.status(worker, machine=MachineStatus(id="i-w1", state="running", type="q9.metal"))
+    found = await costs.read(world.services, ADMIN)
+    assert found.unpriced == ("q9.metal in us-east-1",)
+    assert found.forecast is None
+    assert found.per_hour is not None
+    assert found.per_hour.unpriced_hours == 1
+
+
+async def test_the_history_of_runs_does_not_show_the_ledger(world: World) -> None:
+    """Who reads past runs sees runs: rows of money fill no page, and cannot be brought in."""
+    for number in range(5):
+        await row(world, f"w{number}", hours=1)
+    assert await past_runs.read(world.services, ADMIN, limit=2) == ((), None)
+    with pytest.raises(errors.Invalid):
+        await past_runs.read(world.services, ADMIN, kind=RunKind.PAID)

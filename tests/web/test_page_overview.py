@@ -1,0 +1,92 @@
+"""The first page answers an operator's questions without a click."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import planted
+import pytest
+from browser import Browser, plain
+from fleet_world import who
+
+from labfleet.resources.meta import Resource
+from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.service.core import access
+from labfleet.service.core.access import Principal
+from labfleet.web.views import home, summary
+
+
+def words_of(html: str) -> str:
+    """Return the text of the head of the first page, as somebody reads it."""
+    head = html[html.index('class="summary"') : html.index('<section id="events">')]
+    head = re.sub(r'<span class="vh">[^<]*</span>', "", head)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", head))
+
+
+@pytest.mark.asyncio
+async def test_five_facts_are_read_without_a_click(browser: Browser) -> None:
+    """Licence, drift, stuck phase, class and costs stand on the first page, with their remedies."""
+    await planted.fleet(browser)
+    said = words_of(plain(await browser.get("/", "operator")))
+    assert "worker w-licence LicenceExpiring hits 2026-11-29 09:00 UTC, in 2 d" in said
+    assert "register a new token" in said
+    assert "lab two names tcp/5041 unasked" in said
+    assert "STARTING for 2 h, limit 25 min" in said
+    assert "12 of its 30 seats have no place" in said
+    assert "Raise spec.scaling.maxWorkers of its pool" in said
+    assert "174.42 USD/h" in said
+    assert "30 × two" in said
+    assert "no worker has room: the nearest is short of 4 CPU" in said
+
+
+@pytest.mark.asyncio
+async def test_the_head_is_for_who_may_read_workers(browser: Browser) -> None:
+    """Operators get no table that a script fills; a user gets the tables of what is theirs."""
+    await planted.fleet(browser, workers=4, waiting=2)
+    theirs = await browser.page("/", "operator")
+    assert not [each for each in theirs.all("table") if "data-kind" in each]
+    assert {"href": "/live", "aria-current": "page"} not in theirs.all("a")
+    (live,) = [each for each in theirs.all("div") if each.get("id") == "live"]
+    assert "alerts" in str(live["data-follows"]).split(",")
+    for path, role in (("/", "user"), ("/live", "user"), ("/live", "operator")):
+        tables = (await browser.page(path, role, "kim")).all("table")
+        assert "Session" in [each.get("data-kind") for each in tables], (path, role)
+    assert "174" not in plain(await browser.get("/", "user", "kim"))
+
+
+@pytest.mark.asyncio
+async def test_a_price_that_is_not_known_is_no_zero(browser: Browser) -> None:
+    """Machines without a price are counted and named, and alone they make the sum unknown."""
+    strange = planted.worker(browser, "w-odd")
+    machine = msgspec.structs.replace(strange.status.machine, type="x9.odd")
+    status = msgspec.structs.replace(strange.status, machine=machine)
+    await planted.store(browser, msgspec.structs.replace(strange, status=status))
+    said = words_of(plain(await browser.get("/", "operator")))
+    assert "Machines now unknown no price is known of 1 machine" in said
+    await planted.store(browser, planted.worker(browser, "w-1"))
+    said = words_of(plain(await browser.get("/", "operator")))
+    assert "Machines now 4.36 USD/h" in said
+    assert "Not counted unknown no price known: w-odd" in said
+
+
+@pytest.mark.asyncio
+async def test_what_has_ended_makes_the_head_no_dearer(browser: Browser) -> None:
+    """Alerts, waits, costs and counts look at live objects alone, however many have ended."""
+    await planted.fleet(browser, workers=4, waiting=2)
+    now = browser.world.clock.now()
+    over = SessionStatus(phase=SessionPhase.COMPLETED, ended_at=now, worker="w-000")
+    await browser.many(Session, 300, SessionSpec(definition="two", owner="kim"), over)
+    await browser.world.services.fresh()
+    services, looked = browser.world.services, list[str]()
+    sees = access.sees
+
+    def counting(principal: Principal, obj: Resource) -> bool:
+        looked.append(obj.kind)
+        return sees(principal, obj)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "sees", counting)
+        await summary.read(services, who("operator"))
+        home.vitals(services, who("operator"))
+    assert looked.count("Session") <= 2 * 5 + 10
