@@ -98,6 +98,8 @@ def test_a_policy_that_makes_nothing_for_who_waits_says_so():
     found = decide(hosts(cpu=2000), policy=CAPACITY, waiting=(ask(4000),))
     assert (found.create, found.unmet) == ((), PoolReason.POLICY_RESTS)
     assert "policy CAPACITY_BASED makes no worker for that" in found.message
+    fixed = decide(hosts(cpu=2000), policy=ScalingPolicy.NONE, waiting=(ask(4000),))
+    assert fixed.unmet is None  # of a fixed pool a queue is no news
 
 
 def test_a_timetable_is_kept_and_begun_early():

@@ -151,15 +151,15 @@ def _growth(view: PoolView, groups: Groups, now: datetime) -> tuple[int, str, st
 def _unserved(look: Look) -> tuple[int, str, str]:
     """Return nothing to add, and what waits although the policy makes nothing for it."""
     view = look.view
-    if policy_kinds.demand(view.spec.scaling) or not view.waiting:
+    scaling = view.spec.scaling
+    if policy_kinds.demand(scaling) or policy_kinds.resting(scaling) or not view.waiting:
         return 0, "", ""
     first = replace(view, waiting=view.waiting[:FIRST])
     if not need.uncovered(first, look.groups, look.now):
         return 0, "", ""
     many = len(view.waiting)
-    policy = view.spec.scaling.policy if view.spec.scaling.enabled else "NONE"
     told = f"{many} {'session waits' if many == 1 else 'sessions wait'} for capacity"
-    return 0, PoolReason.POLICY_RESTS, f"{told}; policy {policy} makes no worker for that"
+    return 0, PoolReason.POLICY_RESTS, f"{told}; policy {scaling.policy} makes no worker for that"
 
 
 def _only_surer(look: Look, below: int, reason: str) -> bool:
