@@ -471,14 +471,11 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             "AwsSettings/properties/kind",
             "AwsSettings/required",
             "Ec2Status",
-            "Machine/properties/aws",
-            "Machine/properties/provider",
+            *(f"Machine/properties/{name}" for name in ("aws", "provider")),
             "MachineStatus",
             "StaticSettings",
-            "Worker/properties/status/default/ec2",
-            "Worker/properties/status/default/machine",
-            "WorkerStatus/properties/ec2",
-            "WorkerStatus/properties/machine",
+            *(f"Worker/properties/status/default/{name}" for name in ("ec2", "machine")),
+            *(f"WorkerStatus/properties/{name}" for name in ("ec2", "machine")),
         )
     },
 }
