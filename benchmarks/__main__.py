@@ -21,7 +21,7 @@ from benchmarks import measure
 
 NAMES = (
     "admission", "autoscaling", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
-    "prediction", "queue", "queue_core", "reconciles", "stream",
+    "prediction", "queue", "queue_core", "reconciles", "stream", "web",
 )  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 

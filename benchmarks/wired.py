@@ -17,6 +17,9 @@ from labfleet.engine.feed import Feed
 from labfleet.engine.objects import Objects
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.core.tokens import Tokens
+from labfleet.service.kinds import indices
+from labfleet.web import application as console
+from labfleet.web import doors
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,15 @@ class Wired:
 
 
 @asynccontextmanager
-async def wired(url: str) -> AsyncIterator[Wired]:
-    """Open the store, follow its log, and give the application as the server builds it."""
+async def wired(url: str, *, pages: bool = False) -> AsyncIterator[Wired]:
+    """Open the store, follow its log, and give the application as the server builds it.
+
+    With `pages` it has the web console too, and frames beside objects are kept.
+    """
     clock, ids = SystemClock(), SystemIds()
     async with samples.opened(url) as store:
         cache, ring = Cache(store), Ring(store)
+        cache.declare(*indices.declared())
         services = ServiceContext(
             Objects(store), cache, clock, ids, log=store, replies=store, series=store,
             history=store, kept=store,
@@ -44,10 +51,14 @@ async def wired(url: str) -> AsyncIterator[Wired]:
         made = await tokens.first()
         assert made is not None
         app = application.build(
-            services, tokens, ring, readiness=dict, metrics=lambda: (b"", "text/plain")
-        )
+            services, tokens, ring, readiness=dict, metrics=lambda: (b"", "text/plain"),
+            **({"web": console.build(services, tokens), "credentials": doors.credentials}
+               if pages else {}),
+        )  # fmt: skip
         async with asyncio.TaskGroup() as group:
             feeds = [group.create_task(Feed(store, each, clock).run()) for each in (cache, ring)]
+            if pages:
+                feeds.append(group.create_task(app.events.latest.run()))
             await cache.ready()
             while not ring.ready:
                 await asyncio.sleep(0.001)

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
     "admission", "autoscaling", "aws_list", "commits", "decide", "fleet", "listing", "placements", "polls",
-    "prediction", "queue", "queue_core", "reconciles", "stream",
+    "prediction", "queue", "queue_core", "reconciles", "stream", "web",
 )  # fmt: skip
 
 
@@ -76,6 +76,10 @@ def test_a_benchmark_prints_its_object(
         assert set(one["coverage"]) == {"made", "made, shuffle 1"}
         assert one["width"]["made"] > 1
         assert one["latency_ms"]["p99"] > 0
+    elif name == "web":
+        assert {"page /", "page /sessions", "idle clients"} <= {row["name"] for row in one["rows"]}
+        assert one["first_page_ms"] > 0
+        assert 0 < one["bundle_gz_kib"] <= 60
     elif name == "autoscaling":
         assert set(one["policies"]) > {
             "NEED_BASED",

@@ -40,6 +40,7 @@ let incoming = [];
 /** @type {Change[]} */
 const queued = [];
 let sending = 0;
+let sent = -PACE;
 
 /**
  * Take in one event of the stream.
@@ -108,6 +109,7 @@ function hearChange(name, { object, revision, at, reason, message, actor }) {
   });
   sending ||= setTimeout(() => {
     sending = 0;
+    sent = performance.now();
     share({ changes: queued.splice(0) });
-  }, PACE / 2);
+  }, Math.max(0, sent + PACE / 2 - performance.now()));
 }

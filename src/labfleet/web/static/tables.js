@@ -29,6 +29,12 @@ const waiting = new Set();
 /** @type {Set<string>} the kinds that will be drawn next */
 const dirty = new Set();
 let drawing = 0;
+let drawn = -PACE;
+/** New rows light up while fewer than so many come within so many milliseconds. */
+const FEW_ROWS = 6;
+const FEW_WITHIN = 5000;
+/** @type {number[]} when the newest rows came */
+const arrived = [];
 
 /** Take over the tables that the server drew. */
 export function adoptTables() {
@@ -81,11 +87,13 @@ export function drawnEvents() {
 export function touch(kind) {
   if (!isWhole() || !tables.has(kind)) return;
   dirty.add(kind);
-  drawing ||= setTimeout(drawAll, PACE);
+  // What comes after a rest is drawn at once, what comes on its heels with the next picture.
+  drawing ||= setTimeout(drawAll, Math.max(0, drawn + PACE - performance.now()));
 }
 
 function drawAll() {
   drawing = 0;
+  drawn = performance.now();
   for (const kind of dirty) {
     const table = tables.get(kind);
     if (table) draw(table, isHeld(table));
@@ -180,7 +188,20 @@ function newRow(table, each, uses) {
     node = eventRow(each);
   }
   table.rows.set(each.key, node);
+  if (!mayLightUp()) node.classList.remove("fresh");
   return node;
+}
+
+/**
+ * Whether a new row may light up. Where many come nobody sees one of them, and the browser would
+ * paint without end: that was two thirds of what a busy page cost.
+ * @returns {boolean}
+ */
+function mayLightUp() {
+  const now = performance.now();
+  arrived.push(now);
+  if (arrived.length > FEW_ROWS) arrived.shift();
+  return arrived.length < FEW_ROWS || now - (arrived[0] ?? 0) > FEW_WITHIN;
 }
 
 /**
