@@ -81,7 +81,7 @@ def test_json_is_the_answer_whole(run, numbers):
     assert said["metrics"]["cpu"]["points"][0]["mean"] == 10
 
 
-@pytest.mark.parametrize("argv", [("pool", "p-1"), ("pools",), ("pool/p-1",)])
+@pytest.mark.parametrize("argv", [("pool", "p-1"), ("groups",), ("pool/p-1",)])
 def test_what_is_not_measured_has_no_top(run, numbers, argv):
     """Another kind is refused with the right way."""
     done = run("top", *argv)

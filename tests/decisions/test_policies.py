@@ -98,6 +98,8 @@ def test_a_policy_that_makes_nothing_for_who_waits_says_so():
     found = decide(hosts(cpu=2000), policy=CAPACITY, waiting=(ask(4000),))
     assert (found.create, found.unmet) == ((), PoolReason.POLICY_RESTS)
     assert "policy CAPACITY_BASED makes no worker for that" in found.message
+    fixed = decide(hosts(cpu=2000), policy=ScalingPolicy.NONE, waiting=(ask(4000),))
+    assert fixed.unmet is None  # of a fixed pool a queue is no news
 
 
 def test_a_timetable_is_kept_and_begun_early():
@@ -175,6 +177,12 @@ def test_a_window_over_midnight_is_of_the_day_on_which_it_opens():
     friday = datetime(2026, 11, 27, tzinfo=UTC)
     hours = [each for each in range(48) if opened(window, friday + timedelta(hours=each), 1)]
     assert hours == [22, 23, 24, 25, 26, 27, 28, 29]
+
+
+def test_a_whole_day_is_open_at_every_minute():
+    """From midnight to midnight leaves out nothing, also where the day has 25 hours."""
+    window = Window(start="00:00", end="00:00", zone="America/New_York")
+    assert len(opened(window, datetime(2026, 10, 31, 20, tzinfo=UTC), 2400)) == 2400
 
 
 def test_a_zone_that_nobody_knows_is_never_open():

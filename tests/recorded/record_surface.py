@@ -22,7 +22,7 @@ from labfleet.resources import fleet_settings, kinds
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTANT = "2026-11-27T09:00:00Z"
 WORDS = ("example", "1.2.3", "10.0.0.0/8", "https://example.org/", "i-0123456789abcdef0",
-         "ann@example.org", "2026-11-30", "2026-11-30T09:00")  # fmt: skip
+         "ann@example.org", "2026-11-30", "2026-11-30T09:00", "09:30")  # fmt: skip
 """Texts of which one fits each pattern."""
 
 

@@ -11,6 +11,7 @@ from surface_of_learned import LEARNED
 from surface_of_livelabs import LIVE_LABS
 from surface_of_money import MONEY
 from surface_of_recommendations import RECOMMENDATIONS
+from surface_of_scaling import SCALING
 from surface_of_sessions import SESSIONS
 from surface_of_slots import SLOTS
 from surface_of_stream import STREAM
@@ -455,6 +456,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | GROUPS
     | KEPT
+    | SCALING
     | LIVE_LABS
     | MONEY
     | LEARNED

@@ -5,14 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from fleet_world import ADMIN, START, World, who
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
-from labfleet.resources.history import Run, RunKind
+from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.history import KeptRun, Run, RunKind
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.paid_time import PaidTime
+from labfleet.resources.session import SessionPhase
+from labfleet.resources.worker import Origin
+from labfleet.service.core.paid_ledger import PaidLedger
+from labfleet.service.kinds import paid_rows
 from labfleet.service.reads import cost_statement, costs, past_runs
 
 pytestmark = pytest.mark.asyncio
@@ -84,9 +90,6 @@ async def test_a_user_sees_the_own_sessions_alone(world: World) -> None:
 
 async def placed(world: World, held: dict[str, Any]) -> dict[str, Any]:
     """Return the status of a session whose lab has been on a worker for an hour."""
-    from labfleet.resources.amounts import Amounts, Reservation
-    from labfleet.resources.session import SessionPhase
-
     now = world.clock.now()
     amounts = Amounts(
         cpu_milli=held["amounts"]["cpuMilli"], memory_mib=held["amounts"]["memoryMib"]
@@ -129,3 +132,58 @@ async def test_the_history_of_runs_does_not_show_the_ledger(world: World) -> Non
     assert await past_runs.read(world.services, ADMIN, limit=2) == ((), None)
     with pytest.raises(errors.Invalid):
         await past_runs.read(world.services, ADMIN, kind=RunKind.PAID)
+
+
+class Counted:
+    """A history that counts the rows that are read of it."""
+
+    def __init__(self, real: stores.HistoryStore) -> None:
+        self.real = real
+        self.read = 0
+
+    async def history_size(self) -> stores.HistorySize:
+        """Return how much there is."""
+        return await self.real.history_size()
+
+    async def history(self, after: int, **more: Any) -> tuple[KeptRun, ...]:
+        """Return later rows."""
+        found = await self.real.history(after, **more)
+        self.read += len(found)
+        return found
+
+    async def newest_runs(self, **more: Any) -> tuple[KeptRun, ...]:
+        """Return the newest rows."""
+        found = await self.real.newest_runs(**more)
+        self.read += len(found)
+        return found
+
+
+async def test_a_question_reads_what_is_new_and_no_finished_months(world: World) -> None:
+    """The first question reads the month, each further one only rows that were written since."""
+    since = START.replace(day=1, hour=0)
+    for number in range(5):
+        await row(world, f"w{number}", hours=1)
+    counted = Counted(world.store)
+    ledger = PaidLedger(counted)  # type: ignore[arg-type]
+    assert len((await ledger.rows(RunKind.PAID, since))[0]) == 5
+    first = counted.read
+    assert len((await ledger.rows(RunKind.PAID, since))[0]) == 5
+    assert counted.read == first
+    await row(world, "w9", hours=1)
+    rows, left_out = await ledger.rows(RunKind.PAID, since)
+    assert (len(rows), left_out, counted.read) == (6, False, first + 1)
+    later = (await ledger.rows(RunKind.PAID, START + timedelta(days=40)))[0]
+    assert later == ()
+
+
+async def test_a_machine_that_is_no_more_ours_is_paid_no_more(world: World) -> None:
+    """What somebody takes back is closed then: it must not cost for ever."""
+    worker = await running(world, "w1", hours=2)
+    origin = Origin(kind="imported", instance_id="i-w1", managed=False)
+    spec = msgspec.structs.replace(worker.spec, origin=origin)
+    theirs = msgspec.structs.replace(worker, spec=spec)
+    now = world.clock.now()
+    paid, rows = paid_rows.of_worker(theirs, theirs.status, world.services.prices, now, None)
+    assert paid is None
+    assert {str(each.parameters["what"]) for each in rows} == {"running", "disk"}
+    assert {each.ended_at for each in rows} == {now}

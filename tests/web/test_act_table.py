@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from typing import Any
+from urllib.parse import urlencode
 
 import click
 import pytest
@@ -144,13 +145,16 @@ async def test_nothing_typed_breaks_a_page_and_no_role_passes_its_rights(browser
         if not access.may(Principal("a", role), each.right, each.kind):
             assert reply.status == 403, (each.verb, each.kind, role)
             assert (await browser.world.store.head()).revision == before
+        asked = urlencode({key: text for key, text in form.items() if key != "form"})
+        shown = await browser.get(acts.address(each, name) + f"?{asked[:2000]}", role, "eve")
+        assert shown.status < 500, (each.verb, each.kind, role, asked[:200])
         if role == "user" and each.kind in {"Session", "Group", "Course"} and not each.whole:
             assert reply.status == 404, (each.verb, each.kind)
 
 
 @pytest.mark.asyncio
 async def test_several_are_done_one_by_one(browser: Browser) -> None:
-    """Of three sessions two are ended, and the page says of each what became of it."""
+    """Of four names two sessions are ended, and the page says of each what became of it."""
     await browser.world.definition()
     for name in ("a", "b", "c"):
         made = await browser.world.session(name, owner="kim", slot=TIMES)
@@ -162,13 +166,14 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
     chosen = "&".join(f"o=default/{name}" for name in ("a", "b", "c", "none"))
     where = f"/acts/sessions?verb=cancel&{chosen}"
     text = plain(await browser.get(where, "user", "kim"))
-    assert text.count(" checked>") == 2
+    assert text.count(' checked><span class="vh">Choose') == 2
     assert "does not exist" in text
     seal = await browser.seal(where, "user", "kim")
     form = {"form": seal, "verb": "cancel", "reason": "over",
-            "o": [f"default/{name}" for name in "abc"]}  # fmt: skip
+            "o": [f"default/{name}" for name in ("a", "b", "c", "none")]}  # fmt: skip
     reply = await browser.sent("/acts/sessions", form, "user", "kim")
-    assert "2 done, 1 not" in plain(reply)
+    assert "3 done, 1 not" in plain(reply)
+    assert "c is over already (COMPLETED)" in plain(reply)
     ended = [await browser.world.services.objects.get(Session, name, "default") for name in "abc"]
     assert [each.spec.cancel is not None for each in ended if each] == [True, True, False]
     theirs = await browser.get(f"{where}", "user", "eve")

@@ -7,9 +7,11 @@ from urllib.parse import quote
 import pytest
 from api_caller import ADMIN
 from browser import ORIGIN, Browser, Reader, plain
+from fleet_world import who
 
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.verbs import settings_verbs
 from labfleet.web.acts import seals
 
 WORKER = "/act/drain/workers/w1"
@@ -107,6 +109,36 @@ async def test_a_second_click_counts_once(browser: Browser) -> None:
     assert isinstance(found, Session)
     assert found.spec.slot.end is not None
     assert f"{found.spec.slot.end:%H:%M}" == "10:30"
+
+
+@pytest.mark.asyncio
+async def test_a_second_click_is_answered_as_the_first(browser: Browser) -> None:
+    """What cannot be done twice, such as a drain or a retry, is told as done both times."""
+    await a_worker(browser)
+    await browser.world.definition()
+    made = await browser.world.session("s1", owner="kim")
+    await browser.world.status(made, phase=SessionPhase.FAILED)
+    for where, fields in ((WORKER, {"minutes": "9"}), ("/act/retry/sessions/s1", {"when": "now"})):
+        seal = await browser.seal(where)
+        done = [await browser.sent(where, {"form": seal, **fields}) for _ in range(2)]
+        assert [each.status for each in done] == [303, 303], plain(done[1])
+        assert done[0].headers["set-cookie"] == done[1].headers["set-cookie"]
+    assert await now(browser, Session, "s1-3") is None
+
+
+@pytest.mark.asyncio
+async def test_too_many_writes_are_told_on_the_form(browser: Browser) -> None:
+    """Beyond the writes of one token the form says so, and keeps what was typed."""
+    await browser.world.definition()
+    await browser.world.session("s1", owner="kim")
+    change = {"limits.writesPerMinute": 6}
+    await settings_verbs.change(browser.world.services, who(), change)
+    await browser.world.services.fresh()
+    where, fields = "/act/hand-over/sessions/s1", {"to": "eve", "look": "1"}
+    seen = [await browser.send(where, fields, "user", "kim") for _ in range(3)]
+    assert seen[-1].status == 429
+    assert "One token may write 6 times a minute" in plain(seen[-1])
+    assert 'value="eve"' in plain(seen[-1])
 
 
 @pytest.mark.asyncio

@@ -177,4 +177,13 @@ async def test_settings_are_refused_to_people(browser: Browser) -> None:
     text = plain(await browser.get("/settings", role="operator"))
     assert "settings -o wide" in text
     assert "settings set" not in text
-    assert "settings set" in plain(await browser.get("/settings"))
+    assert "/act/set/settings" not in text
+    assert "/act/pause/settings" in text
+    services = browser.world.services
+    await settings_verbs.change(services, ADMIN, {"idle.timeoutMinutes": 30})
+    page = await browser.page("/settings")
+    undo = [each for each in hrefs(page) if each.startswith("/act/unset/settings?")]
+    assert undo == ["/act/unset/settings?setting=idle.timeoutMinutes"]
+    assert "/act/set/settings?setting=idle.timeoutMinutes" in hrefs(page)
+    form = await browser.page("/act/set/settings?setting=idle.timeoutMinutes")
+    assert {"value": "idle.timeoutMinutes", "selected": None} in form.all("option")

@@ -19,7 +19,9 @@ TEACHER = who("user", "teacher")
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def exam(browser: Browser, size: int = 3) -> None:

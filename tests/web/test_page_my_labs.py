@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from browser import ORIGIN, Browser, Reader, plain
-from fleet_world import who
+from fleet_world import ADMIN, who
 from test_service_claims import at, booked, fleet
 
 from labfleet.resources.hand_over import SessionOffer
+from labfleet.resources.session import LabStatus
+from labfleet.service.verbs import lifecycle, settings_verbs
 
 pytestmark = pytest.mark.asyncio
 KIM = who("user", "kim")
@@ -20,7 +22,9 @@ EVIL = "<img src=x onerror=alert(1)>"
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def mine(browser: Browser, owner: str = "kim") -> str:
@@ -143,3 +147,21 @@ async def test_what_is_over_says_why_and_what_may_follow(browser: Browser) -> No
     assert "old-01" not in page
     assert EVIL not in page
     assert "&lt;img src=x" in page
+
+
+async def test_why_a_lab_cannot_be_reached_is_said_without_settings(browser: Browser) -> None:
+    """Neither the name of a setting nor that of a worker; one that is being ended says so."""
+    world = browser.world
+    await world.template()
+    await world.make("Worker", "w1", {"template": "metal"})
+    await world.definition()
+    lab = LabStatus(title="t", marker="m", id="l1")
+    made = await up(browser, 60, worker="w1", ready_at=world.clock.now(), lab=lab)
+    assert "It cannot be reached just now" in text(await mine(browser))
+    await settings_verbs.change(world.services, ADMIN, {"access.userSees": "nothing"})
+    shown = text(await mine(browser))
+    assert "Whoever runs your class says where it is reached." in shown
+    assert "userSees" not in shown
+    assert "w1" not in shown
+    await lifecycle.cancel(world.services, KIM, made.name, "default")
+    assert "is being ended" in text(await mine(browser))

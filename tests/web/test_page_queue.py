@@ -13,6 +13,7 @@ from test_service_claims import at, booked, fleet
 from labfleet.resources.amounts import Shortage
 from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.session import Session, SessionSpec, Slot
+from labfleet.resources.simulation import Simulation, SimulationSpec, SimulationStatus
 
 pytestmark = pytest.mark.asyncio
 KIM = who("user", "kim")
@@ -20,7 +21,9 @@ KIM = who("user", "kim")
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def queue(browser: Browser, query: str = "", role: str = "admin", owner: str = "ada") -> str:
@@ -43,7 +46,7 @@ async def test_nothing_waits(browser: Browser) -> None:
     page = await queue(browser)
     assert "Nothing waits." in text(page)
     assert "Nothing waits of yours." in text(await queue(browser, "", "user", "kim"))
-    assert Reader(page).all("table") == []
+    assert Reader(page.partition("<main")[2].partition("</main")[0]).all("table") == []
 
 
 async def test_one_waits_with_its_reason_and_what_would_help_its_reader(browser: Browser) -> None:
@@ -93,6 +96,27 @@ async def test_a_thousand_rows_come_page_by_page(browser: Browser) -> None:
     assert "page=2" in await queue(browser, "?owner=ann")
     for wrong in ("0", "x", "-1", "9999999"):
         assert (await browser.get(f"/queue?page={wrong}")).status == 400
+
+
+async def test_a_run_that_waits_stands_beside_sessions(browser: Browser) -> None:
+    """With its cluster and queue, why it waits, and help for who may change clusters; runners' own."""
+    decision = Decision(
+        outcome="waiting", reason="NoRoom", message="needs 2 CPU, 1 is free",
+        at=browser.world.clock.now(),
+    )  # fmt: skip
+    spec = SimulationSpec(cluster="eu", queue="batch", owner="runner", family="waku")
+    status = SimulationStatus(asked_at=browser.world.clock.now(), decision=decision)
+    await browser.many(Simulation, 2, spec, status)
+    page = await queue(browser, "?kind=Simulation")
+    assert list(Reader(page).rows) == ["Simulation/default/x0000", "Simulation/default/x0001"]
+    row = " ".join(Reader(page).rows["Simulation/default/x0000"].split())
+    assert "waku, runner unknown eu/batch" in row
+    assert "needs 2 CPU, 1 is free" in row
+    assert "A higher target of cluster eu" in row
+    theirs = text(await queue(browser, "", "runner", "runner"))
+    assert "2 wait" in theirs
+    assert "A higher target" not in theirs
+    assert "Nothing waits" in text(await queue(browser, "", "runner", "other"))
 
 
 async def test_what_is_ahead_does_not_wait(browser: Browser) -> None:

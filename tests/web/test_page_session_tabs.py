@@ -23,7 +23,9 @@ KIM = who("user", "kim")
 
 def text(html: str) -> str:
     """The page as it is read, without its marks."""
-    return " ".join(re.sub("<[^>]+>", " ", html.partition("<main")[2]).split())
+    return " ".join(
+        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
+    )
 
 
 async def tab(browser: Browser, name: str, role: str = "user", owner: str = "kim") -> str:
@@ -67,6 +69,7 @@ async def test_the_life_line_says_when_each_step_began_and_how_long_it_took(
     assert starts.endswith("10 min")
     assert runs.endswith("for 5 min 00 s")
     assert "in 75 min" in ends
+    assert "1 h 15 min left" in text(page)
 
 
 @pytest.mark.asyncio

@@ -9,6 +9,8 @@ import pytest
 from chromium import Tab
 from fleet_world import who
 from screen import Screen
+from test_page_in_chromium import STUCK, TIGHT, UNTOLD
+from test_service_claims import MORNING, at, fleet
 
 pytestmark = pytest.mark.real
 KIM = who("user", "kim")
@@ -65,3 +67,30 @@ async def test_the_calendar_offers_the_readers_own_zone(screen: Screen) -> None:
     )
     await tab.until("location.search.includes('zone=Europe%2FMinsk')")
     await tab.until("document.querySelector('h1')?.innerText.includes('Europe/Minsk')")
+
+
+@pytest.mark.asyncio
+async def test_a_telephone_shows_them_whole(screen: Screen) -> None:
+    """Nothing is wider than the screen, out of reach, too near its neighbour or told by colour alone."""
+    world = screen.browser.world
+    await fleet(world)
+    spec = {"definition": "two", "slot": at(), "seats": [{"person": "kim"}, {"person": "x" * 60}]}
+    await world.make("Group", "exam", spec, KIM)
+    await world.session("waits", KIM)
+    tab = await signed_in(screen, "/my-labs")
+    await tab.call("Emulation.setDeviceMetricsOverride",
+                   width=390, height=844, deviceScaleFactor=1, mobile=False)  # fmt: skip
+    day = f"/calendar?view=day&date={MORNING:%Y-%m-%d}&zone=Europe/Warsaw"
+    for path in (
+        "/my-labs",
+        "/class",
+        "/class/exam",
+        "/queue",
+        day,
+        "/sessions/waits?tab=decision",
+    ):
+        await tab.go(screen.url + path)
+        await tab.until("document.getElementById('mark')?.dataset.state === 'live'")
+        assert await tab.run("document.documentElement.scrollWidth") <= 390, path
+        for script in (STUCK, UNTOLD, TIGHT):
+            assert await tab.run(script) == [], path

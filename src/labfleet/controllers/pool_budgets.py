@@ -6,6 +6,8 @@ has a monthly budget; between two readings what an hour costs is added.
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -15,79 +17,88 @@ from labfleet.decisions.costs.budgets import Spending, Verdict
 from labfleet.decisions.costs.shares import Window
 from labfleet.decisions.lifecycle.worker import phases
 from labfleet.interfaces import store as stores
-from labfleet.kernel.quantity import count
 from labfleet.resources import providers, refs
 from labfleet.resources.pool import Pool
+from labfleet.resources.worker import Worker
+from labfleet.service.core.paid_ledger import PaidLedger
 from labfleet.service.kinds import cost_now, indices, paid_fleet, paid_rows
 
+PARTS_AT_ONCE = 500
 READ_EVERY = timedelta(minutes=5)
 """How old what the ledger says of the month may be."""
 
 
+@dataclass(slots=True)
+class _Spent:
+    """What a pool has cost in a month, and for how many hours of running that had no price."""
+
+    usd: Decimal = Decimal(0)
+    unpriced_hours: Decimal = Decimal(0)
+
+
 class PoolBudgets:
-    """Judges budgets of pools; keeps what the month has cost between two looks."""
+    """Judges budgets of pools; keeps what the month has cost between two looks.
+
+    Time without a price counts as much as a worker that would be made now: it is not free.
+    """
 
     def __init__(self, context: Context, history: stores.HistoryStore) -> None:
         self._context = context
-        self._history = history
+        self._ledger = PaidLedger(history)
         self._read_at: datetime | None = None
-        self._spent: dict[tuple[str, str], Decimal] = {}
-        self._unpriced: set[tuple[str, str]] = set()
+        self._spent: dict[tuple[str, str], _Spent] = {}
 
     async def of(self, pool: Pool, now: datetime) -> Verdict | None:
-        """Return what a pool's budget says now; None when it has none."""
-        budget = pool.spec.budget
-        if budget is None:
-            return None
-        context, path = self._context, pool.key.path
-        rate = cost_now.of_pool(context.cache, context.prices, path, now)
+        """Return what a pool's budget says now; None when it has none, or can make no worker."""
+        budget, context = pool.spec.budget, self._context
         template = context.cache.find(refs.template_of(pool))
-        machine = None if template is None else template.spec.machine
-        kind = None if machine is None else providers.first_type(machine.provider)
+        if budget is None or template is None:
+            return None
+        machine = template.spec.machine
+        kind = providers.first_type(machine.provider)
         hour = paid_rows.hour_of(machine, kind, context.prices)
         disk = paid_rows.disk_month(machine, context.prices)
-        one = None
-        if hour is not None and disk is not None:
-            one = hour + disk / cost_now.month_hours(now)
-        workers = context.cache.by(indices.WORKERS_OF_POOL, path)
-        coming = sum(
-            each.status.phase in phases.BOOTING
-            and not phases.leaving(each)
-            and (each.status.paid is None or each.status.paid.running_since is None)
-            for each in workers
-        )
-        month = None
+        if hour is None or disk is None:
+            what = f"{kind or 'servers'} in {machine.provider.region}"
+            return budgets.budget_bound(budget, Spending(Decimal(0), None, None, what))
+        one = hour + disk / cost_now.month_hours(now)
+        rate = cost_now.of_pool(context.cache, context.prices, pool.key.path, now)
+        present = rate.total + one * rate.unpriced
+        month = Decimal(0)
         if budget.usd_per_month is not None:
-            month = await self._month(pool, rate.total, now)
-        unpriced = "" if not rate.unpriced else count(rate.unpriced, "worker")
-        if one is None and machine is not None:
-            unpriced = f"{kind or 'servers'} in {machine.provider.region}"
-        if template is None:
-            return None  # nothing can be made without it, and that is said already
-        spending = Spending(rate.total + (one or Decimal(0)) * coming, month, one, unpriced)
-        return budgets.budget_bound(budget, spending)
+            month = await self._month(pool, present, one, now)
+        coming = sum(map(_coming, context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)))
+        return budgets.budget_bound(budget, Spending(present + one * coming, month, one))
 
-    async def _month(self, pool: Pool, hour: Decimal, now: datetime) -> Decimal | None:
-        """Return what the month has cost; None when some of it has no price."""
+    async def _month(self, pool: Pool, hour: Decimal, one: Decimal, now: datetime) -> Decimal:
+        """Return what the month has cost so far."""
         at = self._read_at
         start = shares.month_start(now)
         if at is None or now - at >= READ_EVERY or at < start or at > now:
             await self._read(start, now)
             at = now
-        key = (pool.namespace, pool.name)
-        if key in self._unpriced:
-            return None
+        spent = self._spent.get((pool.namespace, pool.name), _Spent())
         since = Decimal((now - at) // timedelta(seconds=1)) / 3600
-        return self._spent.get(key, Decimal(0)) + hour * since
+        return spent.usd + spent.unpriced_hours * one + hour * since
 
     async def _read(self, start: datetime, now: datetime) -> None:
         context = self._context
-        fleet = await paid_fleet.read(self._history, context.cache, context.prices, start, now)
-        self._spent, self._unpriced = {}, set()
-        for part in shares.parts(fleet.machines, {}, Window.of(start)):
+        fleet = await paid_fleet.read(self._ledger, context.cache, context.prices, start, now)
+        found: dict[tuple[str, str], _Spent] = {}
+        for number, part in enumerate(shares.parts(fleet.machines, {}, Window.of(start)), 1):
+            if number % PARTS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # thousands of parts must not block others
             key = (part.paid.namespace, part.paid.pool)
-            if part.usd is None:
-                self._unpriced.add(key)
-            else:
-                self._spent[key] = self._spent.get(key, Decimal(0)) + part.usd
-        self._read_at = now
+            spent = found.setdefault(key, _Spent())
+            if part.usd is not None:
+                spent.usd += part.usd
+            elif part.kind != "stopped":
+                spent.unpriced_hours += part.seconds / 3600
+        self._spent, self._read_at = found, now
+
+
+def _coming(worker: Worker) -> bool:
+    """Tell whether a worker comes up and its machine is not paid yet."""
+    paid = worker.status.paid
+    booting = worker.status.phase in phases.BOOTING and not phases.leaving(worker)
+    return booting and (paid is None or paid.running_since is None)

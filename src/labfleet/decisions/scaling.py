@@ -10,6 +10,7 @@ is a proposal: the caller must apply it in one commit with preconditions on the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from labfleet.decisions import disruption, parking, worker_names
@@ -24,6 +25,8 @@ from labfleet.resources.worker import WorkerPhase
 
 __all__ = ["PoolDecision", "PoolView", "PoolWorker", "Retirement", "decide_pool"]
 
+FIRST = 10
+"""Waiting sessions of which it is told whether they find room, where the policy does nothing for them."""
 PROMISED = "Promised"
 """The purpose of workers that are made for promised slots: what of them is not needed goes first."""
 SLOT_OVER = timedelta(minutes=2)
@@ -148,14 +151,15 @@ def _growth(view: PoolView, groups: Groups, now: datetime) -> tuple[int, str, st
 def _unserved(look: Look) -> tuple[int, str, str]:
     """Return nothing to add, and what waits although the policy makes nothing for it."""
     view = look.view
-    if policy_kinds.demand(view.spec.scaling) or not view.waiting:
+    scaling = view.spec.scaling
+    if policy_kinds.demand(scaling) or policy_kinds.resting(scaling) or not view.waiting:
         return 0, "", ""
-    many = len(need.uncovered(view, look.groups, look.now))
-    if not many:
+    first = replace(view, waiting=view.waiting[:FIRST])
+    if not need.uncovered(first, look.groups, look.now):
         return 0, "", ""
-    policy = view.spec.scaling.policy if view.spec.scaling.enabled else "NONE"
+    many = len(view.waiting)
     told = f"{many} {'session waits' if many == 1 else 'sessions wait'} for capacity"
-    return 0, PoolReason.POLICY_RESTS, f"{told}; policy {policy} makes no worker for that"
+    return 0, PoolReason.POLICY_RESTS, f"{told}; policy {scaling.policy} makes no worker for that"
 
 
 def _only_surer(look: Look, below: int, reason: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,11 +21,11 @@ class Window(Record, frozen=True, kw_only=True):
     """A part of the day, such as 07:00 to 19:00 on weekdays in Europe/Berlin.
 
     It is of the wall clock: where a change of the clock skips its start, it begins at the first
-    instant after that, and where an hour comes twice, it stays open over both. An end that is not
-    after the start is one of the next day.
+    instant after that, and where an hour comes twice, it stays open over both. An end that is
+    not after the start is one of the next day, so 00:00 to 00:00 is a whole day.
 
     start: Time of day at which it opens, HH:MM.
-    end: Time of day at which it closes, HH:MM; before the start it is one of the next day.
+    end: Time of day at which it closes, HH:MM; not after the start, it is one of the next day.
     days: Days on which it opens; none means each day.
     zone: IANA name of the time zone.
     """
@@ -34,18 +35,12 @@ class Window(Record, frozen=True, kw_only=True):
     days: tuple[Weekday, ...] = ()
     zone: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "UTC"
 
-    def __post_init__(self) -> None:
-        if self.start == self.end:
-            raise ValueError(
-                f"{self.start} to {self.end} is no time; a whole day is 00:00 to 23:59"
-            )
-
 
 class WorkersWindow(Window, frozen=True, kw_only=True):
     """A number of workers in a part of the day.
 
     start: Time of day at which it opens, HH:MM.
-    end: Time of day at which it closes, HH:MM; before the start it is one of the next day.
+    end: Time of day at which it closes, HH:MM; not after the start, it is one of the next day.
     days: Days on which it opens; none means each day.
     zone: IANA name of the time zone.
     workers: Number of workers while it is open.
@@ -75,7 +70,8 @@ class Thresholds(Record, frozen=True, kw_only=True):
     labs_up: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 15
     labs_down: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 3
 
-    def __post_init__(self) -> None:
+    def crossed(self) -> Iterator[tuple[str, str]]:
+        """Yield the fields that are not below the ones that they must be below, and what is wrong."""
         pairs = (
             ("cpuDownPercent", self.cpu_down_percent, "cpuUpPercent", self.cpu_up_percent),
             ("memoryDownPercent", self.memory_down_percent, "memoryUpPercent", self.memory_up_percent),
@@ -83,4 +79,4 @@ class Thresholds(Record, frozen=True, kw_only=True):
         )  # fmt: skip
         for low, down, high, up in pairs:
             if down >= up:
-                raise ValueError(f"{low} ({down}) must be less than {high} ({up})")
+                yield low, f"{down} must be less than {high}, which is {up}"

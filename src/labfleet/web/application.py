@@ -156,7 +156,6 @@ class Pages:
         if key is None:
             return self._error(scope, 403, f"{_NOT_OURS} Open it again.", caller=caller)
         take = functools.partial(scope.get(TAKER, _take_nothing), caller.principal)
-        take()
         found = await self._acts.done(caller, acts.Sent(path, _query(scope), form, key, take))
         if isinstance(found, acts.Done):
             return _redirect(

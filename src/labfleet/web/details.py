@@ -36,6 +36,7 @@ from labfleet.web import (
     overview,
     panel_table,
     recommended,
+    seat_words,
     values,
     words,
 )
@@ -48,6 +49,7 @@ from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
 from labfleet.web.panels.ports import seen as seen_of
 from labfleet.web.recommended import Panel
+from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
@@ -101,6 +103,8 @@ class Detail:
     """Its tabs, and what the open one shows."""
     life: tuple[Step, ...] = ()
     """The steps of a session's life."""
+    left: Left | None = None
+    """How long a session still lasts, while its lab is up."""
     dates: tuple[DateRow, ...] = ()
     """The dates of a course."""
     acts: tuple[Offer, ...] = ()
@@ -163,6 +167,7 @@ async def detail(
             services, caller, obj, asked, address
         ),
         life=_life(services, obj, past, now),
+        left=seat_words.left(obj, None, now) if isinstance(obj, Session) else None,
         dates=course_dates.of(obj),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip

@@ -12,12 +12,14 @@ from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
 from labfleet.resources.definition import WARN_MINUTES, Definition
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.web.values import Cell
 
 S = SessionPhase
 UP = frozenset({S.READY, S.RUNNING})
+_CLOSING = TERMINAL | {S.COLLECTING, S.STOPPING}
+_BEFORE = frozenset({S.PENDING, S.SCHEDULED, S.INSTANTIATING, S.READY})
 _MINUTE = timedelta(minutes=1)
 _QUOTED = 300
 
@@ -39,6 +41,8 @@ class Left:
 def standing(session: Session, now: datetime) -> Cell:
     """Return where a session stands, as shape and words."""
     status = session.status
+    if session.spec.cancel is not None and status.phase not in _CLOSING:
+        return _cell("is being ended", "busy", "◑")
     match status.phase:
         case S.PENDING:
             return _pending(session, now)
@@ -88,10 +92,9 @@ def endangered(session: Session) -> bool:
 
 
 def is_late(session: Session, now: datetime) -> bool:
-    """Tell whether a lab should be there and is not: its slot has begun."""
+    """Tell whether a lab should run and does not: its slot has begun, as groups count it."""
     begins = session.spec.slot.start or session.status.start
-    waits = {S.PENDING, S.SCHEDULED, S.INSTANTIATING}
-    return begins is not None and begins <= now and session.status.phase in waits
+    return begins is not None and begins <= now and session.status.phase in _BEFORE
 
 
 def place(session: Session) -> str:
@@ -121,7 +124,7 @@ def ended(session: Session) -> str:
 def left(session: Session, definition: Definition | None, now: datetime) -> Left | None:
     """Return how long a lab that is up still lasts; None when it is not up, or has no end."""
     end = session.status.end
-    if session.status.phase not in UP or end is None:
+    if session.status.phase not in UP or end is None or session.spec.cancel is not None:
         return None
     warned = WARN_MINUTES if definition is None else definition.spec.warn_minutes
     minutes = sorted(warned, reverse=True)

@@ -67,10 +67,20 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """A box for a text: where it is sent, what stands in it, and the other values that stay."""
+
+    action: str
+    text: str
+    kept: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Sheet:
     """A page of parts: its title, a sentence on it, what one may choose, and what keeps it current.
 
-    `follows` are the kinds, and frames of the stream, at whose change it is fetched again.
+    `follows` are the kinds, and frames of the stream, at whose change it is fetched again; `search` is
+    its box for a text, if it has one.
     """
 
     title: str
@@ -79,6 +89,7 @@ class Sheet:
     choices: tuple[Choice, ...] = ()
     follows: str = ""
     commands: tuple[str, ...] = ()
+    search: Search | None = None
 
 
 def text(value: object, *, why: str = "not told") -> Cell:

@@ -110,9 +110,9 @@ def _meant(args: Sequence[str]) -> tuple[kinds.Kind, str | None]:
     if kind.name not in MEASURED:
         hint = (
             "Say labfleet top, labfleet top worker NAME, or the same of clusters, simulations, "
-            "sessions."
+            "sessions; labfleet top pools."
         )
-        raise exits.usage("top shows workers, clusters, simulations and sessions", hint)
+        raise exits.usage("top shows workers, clusters, simulations, sessions and pools", hint)
     return kind, name
 
 

@@ -28,10 +28,15 @@ class Startable:
     paid: int | None = None
     early: timedelta = timedelta(0)
     zones: Zones = field(default_factory=dict)
+    _known: dict[datetime, int] = field(default_factory=dict, compare=False, repr=False)
 
     def workers(self, start: datetime) -> int:
         """Return how many workers there can be for a slot that starts then."""
-        return min(self.scaling.max_workers, self._by_policy(start), self._by_budget())
+        known = self._known.get(start)  # the seats of a class all ask for one start
+        if known is None:
+            known = min(self.scaling.max_workers, self._by_policy(start), self._by_budget())
+            self._known[start] = known
+        return known
 
     @property
     def most(self) -> int:

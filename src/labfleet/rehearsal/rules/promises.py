@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from labfleet.decisions import placement
 from labfleet.interfaces import store
 from labfleet.rehearsal.rules.excuses import BEFORE, OUTSIDE, Excuses
+from labfleet.rehearsal.rules.pool_sizes import PoolSizes
 from labfleet.rehearsal.rules.written import written
 from labfleet.rehearsal.time.virtual_host import EPOCH
 from labfleet.rehearsal.worlds.database import SharedDatabase
@@ -61,8 +62,10 @@ class Promises:
     _sizes: dict[str, Amounts] = field(default_factory=dict)
     _since: dict[str, datetime] = field(default_factory=dict)
     _people: dict[str, datetime] = field(default_factory=dict)
+    _sizes_of_pools: PoolSizes = field(init=False)
 
     def __post_init__(self) -> None:
+        self._sizes_of_pools = PoolSizes(self.broken, self._sessions)
         self.shared.heard.append(self.committed)
 
     def committed(self, commits: list[store.Commit], outcomes: list[rules.Outcome]) -> None:
@@ -73,6 +76,7 @@ class Promises:
                     self._put(write, revision, commit)
                 else:
                     self._sessions.pop(write.key, None)
+                    self._sizes_of_pools.gone(write.key)
 
     def _put(self, write: store.Put, revision: int, commit: store.Commit) -> None:
         kind, space = write.key.kind, write.key.namespace
@@ -93,6 +97,7 @@ class Promises:
             self._grew(space, self._sizes.get(space, Amounts()), made)
         elif isinstance(new, Worker):
             self._worker(new, space)
+        self._sizes_of_pools.put(new, commit.cause.actor, commit.cause.reason, commit.cause.at)
 
     def _worker(self, new: Worker, space: str) -> None:
         """Remember of which pool a worker is, while it may serve, and how large it is."""

@@ -32,6 +32,7 @@ from labfleet.service.core.cluster_watch import ClusterWatch
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.known_starts import KnownStarts
 from labfleet.service.core.learning import Learning
+from labfleet.service.core.paid_ledger import PaidLedger
 
 TRIES = 8
 FRESH_SECONDS = 2.0
@@ -90,7 +91,8 @@ class ServiceContext:
     simulations that wait in this process for their decision, `awaited` callers who wait for one;
     `watch` is what was heard of clusters, and when;
     `outlooks` is what is kept to tell when those that wait will start, `starts` the same of sessions;
-    `learning` is what this process learned from past runs; `prices` is what machines cost.
+    `learning` is what this process learned from past runs; `prices` is what machines cost,
+    `ledger` what was paid.
     """
 
     objects: Objects
@@ -121,10 +123,12 @@ class ServiceContext:
     settings: SettingsReader = field(init=False)
     awaited: Awaited = field(init=False)
     learning: Learning = field(init=False)
+    ledger: PaidLedger = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "awaited", Awaited(self.cache))
         object.__setattr__(self, "learning", Learning(self.history))
+        object.__setattr__(self, "ledger", PaidLedger(self.history))
         reader = SettingsReader(self.cache, self.environment, self.variables)
         object.__setattr__(self, "settings", reader)
 

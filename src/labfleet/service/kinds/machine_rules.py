@@ -226,6 +226,11 @@ async def _pool(services: ServiceContext, new: Pool) -> Admitted:
     wrong = tuple(pool_zones.unknown(new.spec.scaling))
     if wrong:
         raise intake.invalid(*wrong, reason="UnknownTimeZone")
+    crossed = tuple(new.spec.scaling.thresholds.crossed())
+    if crossed:
+        raise intake.invalid(
+            *((f"spec.scaling.thresholds.{field}", what) for field, what in crossed)
+        )
     row = ledger_rows.of(template.key)
     return Admitted(
         new, (stores.AtRevision(template.key, template.revision),), (ledger_rows.touch(row),)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 from labfleet.decisions.costs.shares import Paid, Ran, Stay
 from labfleet.engine.cache import Cache
-from labfleet.interfaces import store as stores
 from labfleet.resources import course, refs
 from labfleet.resources.history import Run, RunKind
 from labfleet.resources.prices import PriceList
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
+from labfleet.service.core.paid_ledger import PaidLedger
 from labfleet.service.kinds import indices, paid_rows
-
-LATE = timedelta(days=7)
-"""How long after its end a row may be written: so long no controller may have run."""
-MOST_PAGES = 50
-"""Pages of the ledger that one question reads at most, of either kind of row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +37,20 @@ class _Gathered:
 
 
 async def read(
-    history: stores.HistoryStore, cache: Cache, listed: PriceList, since: datetime, now: datetime
+    ledger: PaidLedger, cache: Cache, listed: PriceList, since: datetime, now: datetime
 ) -> PaidFleet:
     """Return the fleet's paid time from an instant to now; the work grows with that time alone."""
     left = False
     now = now.replace(microsecond=0)  # bills count whole seconds
     gathered: dict[str, _Gathered] = {}
-    rows, more = await _rows(history, RunKind.PAID, since)
+    rows, more = await ledger.rows(RunKind.PAID, since)
     left |= more
     for run in rows:
         _take_row(gathered, run)
     for worker in cache.all(Worker):
         _take_live(gathered, worker, listed, now)
     stays: dict[str, list[Stay]] = {}
-    rows, more = await _rows(history, RunKind.HOSTED, since)
+    rows, more = await ledger.rows(RunKind.HOSTED, since)
     left |= more
     for run in rows:
         uid = str(run.parameters.get("worker_uid", ""))
@@ -64,20 +59,6 @@ async def read(
         stays.setdefault(uid, []).append(each)
     found = (_paid(name, each, listed) for name, each in gathered.items())
     return PaidFleet(tuple(each for each in found if each is not None), stays, left)
-
-
-async def _rows(
-    history: stores.HistoryStore, kind: RunKind, since: datetime
-) -> tuple[list[Run], bool]:
-    found: list[Run] = []
-    before: int | None = None
-    for _ in range(MOST_PAGES):
-        page = await history.newest_runs(kind=kind, before=before, limit=stores.PAGE_LIMIT)
-        found += (each.run for each in page if each.run.ended_at > since)
-        if len(page) < stores.PAGE_LIMIT or page[-1].run.ended_at < since - LATE:
-            return found, False
-        before = page[-1].place
-    return found, True
 
 
 def _take_row(gathered: dict[str, _Gathered], run: Run) -> None:

@@ -34,11 +34,12 @@ def of_worker(
     costs nothing that is known here.
     """
     origin = worker.spec.origin
-    if origin is not None and (origin.kind == "external" or not origin.managed):
-        return after.paid, ()
+    strange = origin is not None and (origin.kind == "external" or not origin.managed)
+    if strange and after.paid is None:
+        return None, ()
     absent = after.machine.absent_since
     lost = absent is not None and now - absent >= LOST and after.phase is WorkerPhase.FAILED
-    gone = lost or after.phase is WorkerPhase.TERMINATED
+    gone = lost or strange or after.phase is WorkerPhase.TERMINATED
     look = Look(now, looked, gone=gone, ready=after.ready_since)
     paid, over = paid_times.follow(after.paid, after.machine, look)
     return paid, tuple(_row(worker, each, listed) for each in over)

@@ -18,6 +18,8 @@ from labfleet.service.core.roles import Role
 from labfleet.service.core.views import Sources
 
 ALL, NO_EMAIL = "all", "no e-mail"
+HIDDEN = "not shown to you here (setting access.userSees)"
+"""What stands where a lab is reached, for who may not see it."""
 
 
 def sight(sources: Sources, principal: Principal) -> str:
@@ -68,7 +70,7 @@ def without_address(session: Session) -> Session:
 
 def _limited(found: SessionAccess, much: str) -> SessionAccess:
     if much == "nothing":
-        return SessionAccess(message="not shown to you here (setting access.userSees)")
+        return SessionAccess(message=HIDDEN)
     if much == "ports":
         return msgspec.structs.replace(found, cml_url=None, lab_url=None, lab_user=None)
     return found

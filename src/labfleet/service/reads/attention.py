@@ -33,7 +33,7 @@ _FAR = datetime.max.replace(tzinfo=UTC)
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 
-class Asking(Record, frozen=True, kw_only=True):
+class Concern(Record, frozen=True, kw_only=True):
     """One thing that asks for somebody.
 
     alert: What it is, how grave, since when, and what a person does.
@@ -44,7 +44,7 @@ class Asking(Record, frozen=True, kw_only=True):
     due: datetime | None = None
 
 
-async def read(services: ServiceContext, caller: Caller) -> tuple[tuple[Asking, ...], int]:
+async def read(services: ServiceContext, caller: Caller) -> tuple[tuple[Concern, ...], int]:
     """Return what asks for somebody that the caller may see: what is grave, then what hits first.
 
     At most `telemetry.LISTED`, and how many were left out.
@@ -52,7 +52,7 @@ async def read(services: ServiceContext, caller: Caller) -> tuple[tuple[Asking, 
     access.demand(caller.principal, "read", "Worker")
     await services.fresh()
     found, more = telemetry.raised(services, caller)
-    rows = [Asking(alert=each, due=_due(services, each)) for each in found]
+    rows = [Concern(alert=each, due=_due(services, each)) for each in found]
     known = {(each.object, each.namespace, each.condition) for each in found}
     for asking in (*_licences(services), *_drifted(services, caller), *_classes(services, caller)):
         alert = asking.alert
@@ -62,7 +62,7 @@ async def read(services: ServiceContext, caller: Caller) -> tuple[tuple[Asking, 
     return tuple(rows[: telemetry.LISTED]), more + max(0, len(rows) - telemetry.LISTED)
 
 
-def _urgency(each: Asking) -> tuple[int, datetime, int, datetime, str]:
+def _urgency(each: Concern) -> tuple[int, datetime, int, datetime, str]:
     alert = each.alert
     rank = _ORDER[alert.severity]
     return min(rank, 1), each.due or _FAR, rank, alert.since, alert.object
@@ -91,7 +91,7 @@ def _due(services: ServiceContext, alert: Raised) -> datetime | None:
     return None
 
 
-def _licences(services: ServiceContext) -> Iterator[Asking]:
+def _licences(services: ServiceContext) -> Iterator[Concern]:
     """Yield the licences that end within the setting's days, whether or not a look said so yet."""
     now = services.clock.now()
     limit = timedelta(days=services.settings.now().thresholds.licence_days)
@@ -102,7 +102,7 @@ def _licences(services: ServiceContext) -> Iterator[Asking]:
         row = ALERTS[WorkerCondition.LICENCE_EXPIRING]
         reason = WorkerReason.EXPIRED if end <= now else WorkerReason.SOON
         word = "ended" if end <= now else "ends"
-        yield Asking(
+        yield Concern(
             alert=Raised(
                 object=f"worker/{worker.name}",
                 namespace=worker.namespace,
@@ -120,7 +120,7 @@ def _licences(services: ServiceContext) -> Iterator[Asking]:
         )
 
 
-def _drifted(services: ServiceContext, caller: Caller) -> Iterator[Asking]:
+def _drifted(services: ServiceContext, caller: Caller) -> Iterator[Concern]:
     """Yield the sessions whose labs name other ports than they were given.
 
     Those of a worker that raises PortDrift itself are not repeated.
@@ -133,7 +133,7 @@ def _drifted(services: ServiceContext, caller: Caller) -> Iterator[Asking]:
         if not access.sees(caller.principal, session) or _told(services, session):
             continue
         row, name = ALERTS[WorkerCondition.PORT_DRIFT], session.key.argument
-        yield Asking(
+        yield Concern(
             alert=Raised(
                 object=f"session/{session.name}",
                 namespace=session.namespace,
@@ -158,7 +158,7 @@ def _told(services: ServiceContext, session: Session) -> bool:
     return conditions.is_true(worker.status.conditions, WorkerCondition.PORT_DRIFT)
 
 
-def _classes(services: ServiceContext, caller: Caller) -> Iterator[Asking]:
+def _classes(services: ServiceContext, caller: Caller) -> Iterator[Concern]:
     """Yield the groups that are not over and have seats without a place, or with one in danger."""
     now, danger = services.clock.now(), dict[str, int]()
     for pool in services.cache.values(indices.SESSIONS_ENDANGERED):
@@ -173,7 +173,7 @@ def _classes(services: ServiceContext, caller: Caller) -> Iterator[Asking]:
         over = status.end is not None and status.end <= now
         if over or not (short > 0 or unsure) or not access.sees(caller.principal, group):
             continue
-        yield Asking(
+        yield Concern(
             alert=_class_alert(group, short, unsure, now),
             due=status.start if status.start is not None and status.start > now else None,
         )
@@ -201,7 +201,7 @@ def _class_alert(group: Group, short: int, unsure: int, now: datetime) -> Raised
     )
 
 
-def tally(rows: Iterable[Asking]) -> dict[str, int]:
+def tally(rows: Iterable[Concern]) -> dict[str, int]:
     """Return how many there are of each severity, the gravest first."""
     found = dict.fromkeys(_ORDER, 0)
     for each in rows:

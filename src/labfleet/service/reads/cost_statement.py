@@ -26,7 +26,7 @@ class StatementRow(Record, frozen=True, kw_only=True):
     machine: The provider's name for it.
     type: Its type.
     region: Its region.
-    kind: used, idle, warming, stopped or licence.
+    kind: Which kind of time it was: used, idle, warming, stopped or licence.
     hours: For how long.
     usd: What that cost, to a millionth of a dollar; null where a price is unknown.
     """
@@ -79,7 +79,7 @@ async def read(services: ServiceContext, caller: Caller, *, month: str = "") -> 
     now = services.clock.now()
     start = costs.month_of(month, now)
     window = Window.of(start)
-    fleet = await paid_fleet.read(services.history, services.cache, services.prices, start, now)
+    fleet = await paid_fleet.read(services.ledger, services.cache, services.prices, start, now)
     sums = await _sums(fleet, window)
     keys = sorted(sums, key=_order)
     exact = statements.rounded([sums[key].total for key in keys])

@@ -145,7 +145,9 @@ async def read(
     now = services.clock.now()
     start = month_of(month, now)
     window = Window.of(start)
-    fleet = await paid_fleet.read(services.history, services.cache, services.prices, start, now)
+    fleet = await paid_fleet.read(services.ledger, services.cache, services.prices, start, now)
+    if not everything:
+        fleet = _around(fleet, principal.name)
     found = await parts_of(fleet, window)
     if pool is not None:
         found = [each for each in found if label(each.paid.namespace, each.paid.pool) == pool]
@@ -220,6 +222,13 @@ def _rate(rates: Iterable[Rate]) -> CostSum:
         unpriced_hours=float(sum(each.unpriced for each in shown)),
         **{kind: money(each) for kind, each in by_kind.items()},
     )
+
+
+def _around(fleet: PaidFleet, owner: str) -> PaidFleet:
+    """Return the machines on which somebody's sessions were, with all that shared them."""
+    workers = {uid for uid, here in fleet.stays.items() if any(e.owner == owner for e in here)}
+    machines = tuple(each for each in fleet.machines if each.worker in workers)
+    return PaidFleet(machines, fleet.stays, fleet.left_out)
 
 
 async def parts_of(fleet: PaidFleet, window: Window) -> list[Part]:

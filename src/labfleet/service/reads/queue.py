@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 from labfleet.decisions import wording
 from labfleet.resources import refs, runbook
-from labfleet.resources.cluster import Cluster
 from labfleet.resources.decision import Decision
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.session_conditions import Holdup
@@ -193,17 +192,16 @@ def _listed(listed: list[Session], caller: Caller) -> list[Waits]:
 
 async def _simulations(services: ServiceContext, caller: Caller) -> list[Waits]:
     found = list[Waits]()
-    for cluster in services.cache.all(Cluster):
-        asked = services.cache.by(indices.SIMULATIONS_QUEUED, cluster.key.path)
-        if not any(access.sees(caller.principal, each) for each in asked):
+    for path in services.cache.values(indices.SIMULATIONS_QUEUED):
+        asked = services.cache.by(indices.SIMULATIONS_QUEUED, path)
+        seen = [each for each in asked if access.sees(caller.principal, each)]
+        if not seen:
             continue
-        placed = {run.metadata.uid: place for run, place in await outlook.of_all(services, cluster)}
-        safe = denies(cluster)
-        found += [
-            _simulation(each, placed.get(each.metadata.uid), safe=safe)
-            for each in asked
-            if access.sees(caller.principal, each)
-        ]
+        cluster = services.cache.find(refs.cluster_of(seen[0]))
+        placed = [] if cluster is None else await outlook.of_all(services, cluster)
+        places = {run.metadata.uid: place for run, place in placed}
+        safe = cluster is not None and denies(cluster)
+        found += [_simulation(each, places.get(each.metadata.uid), safe=safe) for each in seen]
     return found
 
 
@@ -243,8 +241,8 @@ class Teller:
 
     def _helps(self, each: Waits, decision: Decision | None) -> tuple[str, ...]:
         obj = each.obj
-        if not isinstance(obj, Session):
-            return (each.because,) if each.because else ()
+        if isinstance(obj, Simulation):
+            return self._of_run(obj, each)
         if each.line == LIST:
             return ("another slot, or one that is shorter",)
         asked = (obj.namespace, obj.spec.track, obj.spec.definition)
@@ -252,6 +250,14 @@ class Teller:
         if key not in self._known:
             self._known[key] = self._of_session(obj, each.reason)
         return self._known[key]
+
+    def _of_run(self, run: Simulation, each: Waits) -> tuple[str, ...]:
+        if each.because:
+            return (f"new figures of it: {each.because}",)
+        said = "runs of its cluster that end, or a run that needs less"
+        if access.may(self._caller.principal, "update", "Cluster"):
+            return (said, f"a higher target of cluster {run.spec.cluster}")
+        return (said,)
 
     def _of_session(self, session: Session, reason: str) -> tuple[str, ...]:
         said = explain.help_for(self._services, self._caller, session)

@@ -62,20 +62,25 @@ class Acts:
         """Do what a form asks for; return its page again when it is refused, or only looked at."""
         if sent.path.startswith(many.ROOT):
             row = many.kind_at(sent.path)
+            sent.take()
             return _several(await many.done(self._services, caller, row, sent))
         if sent.path.startswith(token_page.ROOT):
             form = (_last(sent.form), sent.key)
+            sent.take()
             made = await token_page.done(self._services, self._tokens, caller, sent.path, form)
             return made if isinstance(made, Done) else _tokens(made)
         act, name = _at(sent.path)
         given, asked = _last(sent.form), _last(sent.query)
         doing, closed = await page.begun(self._services, caller, act, name, asked)
-        if closed or page.LOOK in given:
-            return _shown(await page.asking(doing, act, closed, given))
+        error: errors.LabfleetError | None = None
         try:
-            return await page.done(replace(doing, key=sent.key), act, given)
-        except errors.LabfleetError as error:
-            return _shown(await page.asking(doing, act, closed, given, error))
+            sent.take()
+            if page.LOOK not in given:
+                # Also what is closed by now: a second click is answered as the first one was.
+                return await page.done(replace(doing, key=sent.key), act, given)
+        except errors.LabfleetError as refused:
+            error = refused
+        return _shown(await page.asking(doing, act, closed, given, error))
 
 
 def _at(path: str) -> tuple[Any, str]:

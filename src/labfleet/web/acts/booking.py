@@ -205,7 +205,7 @@ def _readable(doing: Doing) -> bool:
 
 ACTS = (
     Act(
-        verb="book", kind="Session", title="Book a session", right="create", whole=True,
+        verb="book", kind="Session", title="Book a session", right="create", whole=True, look=True,
         routes="createSession", does=_book, follows=_book_follows, fields=_session_fields,
         line=lambda doing: _line("Session", _session_spec(doing)), back="Cancel ends it.",
     ),

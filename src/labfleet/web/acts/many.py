@@ -33,8 +33,7 @@ Query = Mapping[str, Sequence[str]]
 class Sent:
     """A form that was sent: to which address, with what, and under which key it counts once.
 
-    `take` counts one write more than the request is itself, and raises Throttled beyond what its
-    caller may.
+    `take` counts one write and raises Throttled beyond what its caller may.
     """
 
     path: str
@@ -202,18 +201,10 @@ async def done(services: ServiceContext, caller: Caller, row: Kind, sent: Sent) 
         try:
             if number:
                 sent.take()
-            begun = await _begun(services, caller, act, each)
-            rows.append(await _one(begun, act, given, f"{sent.key}.{number}"))
+            doing, _ = await _begun(services, caller, act, each)
+            found = await page.done(replace(doing, key=f"{sent.key}.{number}"), act, given)
+            rows.append(Row(doing.name, values.address(act.plural, *doing.where), (found.said,)))
         except errors.LabfleetError as error:
             href = values.address(act.plural, each.name, each.namespace)
             rows.append(Row(each.name, href, (error.message,), bad=True))
     return replace(made, rows=tuple(rows), done=True)
-
-
-async def _one(begun: tuple[Doing, str], act: Act, given: Mapping[str, str], key: str) -> Row:
-    doing, closed = begun
-    href = values.address(act.plural, *doing.where)
-    if closed:
-        return Row(doing.name, href, (closed,), bad=True)
-    found = await page.done(replace(doing, key=key), act, given)
-    return Row(doing.name, href, (found.said,))

@@ -110,7 +110,9 @@ async def asking(
         }
     follows: tuple[str, ...] = ()
     if not closed:
-        doing, error = _with_values(doing, seen, texts, error, strict=given is not None)
+        # What takes a whole trial is tried for a form that was sent, which counts as a write.
+        typed = {} if act.look and given is None else texts
+        doing, error = _with_values(doing, seen, typed, error, strict=given is not None)
         follows, found = await _followed(doing, act)
         # What was refused when it was done counts more than what would be.
         error = error or found

@@ -159,9 +159,11 @@ def _cancellable(_s: ServiceContext, caller: Caller, session: Session) -> str | 
 
 
 async def _cancel(doing: Doing) -> str:
-    await lifecycle.cancel(
+    done = await lifecycle.cancel(
         doing.services, doing.caller, *doing.where, reason=doing.text("reason"), uid=doing.uid
     )
+    if done.status.phase in TERMINAL:
+        return f"Nothing to do: {doing.name} is over already ({done.status.phase})."
     return f"Asked: {doing.name} is ended."
 
 

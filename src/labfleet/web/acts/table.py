@@ -10,6 +10,7 @@ from labfleet.web.acts import (
     booking,
     class_acts,
     generic,
+    lab_acts,
     learning_acts,
     pool_acts,
     session_acts,
@@ -22,8 +23,10 @@ from labfleet.web.acts.act import ROOT, Act, Offer
 ACTS: tuple[Act, ...] = (
     *worker_acts.ACTS,
     *upkeep_worker_acts.ACTS,
+    *lab_acts.WORKER_ACTS,
     *booking.ACTS,
     *session_acts.ACTS,
+    *lab_acts.SESSION_ACTS,
     *pool_acts.ACTS,
     *class_acts.ACTS,
     *learning_acts.ACTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,6 +18,8 @@ from labfleet.web.part_of_rows import PartOfRows, part
 from labfleet.web.topology_picture import DRAWN, LINKS, Picture
 from labfleet.web.view import Asked, Tab
 
+KINDS = 8
+"""Node definitions that are counted in a sentence, the most frequent ones."""
 KEPT = 4
 """Labs that a process keeps as they were read, for whoever looks next or pages on."""
 
@@ -67,12 +70,17 @@ def _made(text: str) -> tuple[TopologyMap, Picture | None]:
 
 def _said(found: TopologyMap) -> tuple[str, ...]:
     told = [f"{count(len(found.nodes), 'node')}, {count(len(found.links), 'link')}"]
+    kinds = Counter(each.definition or "no node definition" for each in found.nodes)
+    if len(kinds) > 1:
+        named = [f"{kind} {number}" for kind, number in kinds.most_common(KINDS)]
+        more = [f"{count(len(kinds) - KINDS, 'further kind')}"] if len(kinds) > KINDS else []
+        told.append(", ".join(named + more))
     if found.placed == "layers":
-        told.append("the file places no node: they stand in layers, by their links")
+        told.append("The file places no node: they stand in layers, by their links")
     if found.placed == "partly":
-        told.append("nodes that the file does not place stand below the others, as after an import")
+        told.append("Nodes that the file does not place stand below the others, as after an import")
     if len(found.nodes) > DRAWN:
-        told.append(f"a lab of more than {DRAWN} nodes is not drawn")
+        told.append(f"A lab of more than {DRAWN} nodes is not drawn")
     elif len(found.links) > LINKS:
         told.append(f"{LINKS} of the links are drawn")
     if found.left_out:

@@ -8,9 +8,9 @@ from datetime import datetime
 from labfleet.kernel import errors
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import attention
-from labfleet.service.reads.attention import Asking
+from labfleet.service.reads.attention import Concern
 from labfleet.web import sheet, values
-from labfleet.web.sheet import Choice, Head, Lines, Part, Row, Sheet
+from labfleet.web.sheet import Choice, Head, Lines, Part, Row, Search, Sheet
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
@@ -60,16 +60,21 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Sheet:
         ),
         choices=_choices(given, counts, kinds),
         follows=FOLLOWS,
-        commands=("labfleet alerts", "labfleet alerts -o json"),
+        commands=("labfleet alerts", "labfleet get groups"),
+        search=Search(
+            ROOT,
+            given["q"],
+            tuple((name, given[name]) for name in ("severity", "kind") if given[name]),
+        ),
     )
 
 
-def kind_of(each: Asking) -> str:
+def kind_of(each: Concern) -> str:
     """Return the kind of what an alert is about, as a word."""
     return each.alert.object.partition("/")[0]
 
 
-def _chosen(each: Asking, given: dict[str, str]) -> bool:
+def _chosen(each: Concern, given: dict[str, str]) -> bool:
     alert, wanted = each.alert, given["q"].lower()
     said = f"{alert.namespace}/{alert.object} {alert.condition} {alert.message}".lower()
     return (
@@ -96,7 +101,7 @@ def _choices(
     )
 
 
-def _row(each: Asking, now: datetime) -> Row:
+def _row(each: Concern, now: datetime) -> Row:
     alert = each.alert
     measured = "" if alert.measured is None else f"; measured: {alert.measured}"
     return (

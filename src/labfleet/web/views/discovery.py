@@ -13,7 +13,7 @@ from labfleet.service.kinds import indices
 from labfleet.service.reads import regions
 from labfleet.service.reads.regions import DiscoverySummary, RegionScan
 from labfleet.web import sheet, values
-from labfleet.web.sheet import Facts, Head, Part, Row, Sheet
+from labfleet.web.sheet import Facts, Head, Lines, Part, Row, Sheet
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
@@ -94,12 +94,16 @@ def _imported(worker: Worker) -> Row:
     name = worker.key.argument
     href = values.address("workers", worker.name, worker.namespace)
     what, why = "adopted", "somebody adopted it: it may be stopped, licensed and ended"
-    do = f"`labfleet describe worker/{name}`"
+    do: tuple[Cell, ...] = (Cell("text", f"`labfleet describe worker/{name}`"),)
     if not origin.managed:
         told = conditions.find(worker.status.conditions, WorkerCondition.ADOPTED)
         what, why = "observed only", "found, and nobody adopted it: nothing is done to it"
         why = told.message if told is not None and told.message else why
-        do = f"`labfleet adopt worker/{name}`, or `labfleet delete worker/{name}` to leave it alone"
+        told_by = f"`labfleet adopt worker/{name}`, or `labfleet delete worker/{name}`"
+        do = (
+            Cell("link", "Adopt it, or leave it alone: on its page", href=href),
+            Cell("text", f"{told_by} to leave it alone"),
+        )
     where = origin.url or " ".join(each for each in (origin.region, origin.instance_id) if each)
     by = f"{why} (found by {origin.source})" if origin.source else why
     return (
@@ -108,7 +112,7 @@ def _imported(worker: Worker) -> Row:
         values.state("Worker", str(worker.status.phase)),
         Cell("text", what),
         Cell("text", by),
-        Cell("text", do),
+        Lines(do),
     )
 
 

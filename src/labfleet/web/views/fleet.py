@@ -98,6 +98,11 @@ class FleetPage:
     choices: tuple[Choice, ...]
     title: str = "Fleet"
 
+    @property
+    def follows(self) -> str:
+        """Return at whose change the page is fetched again: a large map not with each measurement."""
+        return "Worker,Pool,alerts" if self.small else "Worker,Pool,alerts,Session,samples"
+
 
 async def page(services: ServiceContext, caller: Caller, asked: Asked) -> FleetPage:
     """Return the page; Denied for who may not read workers."""

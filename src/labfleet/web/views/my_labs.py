@@ -5,14 +5,15 @@ Made for a telephone and for whoever sits at a lab: its words are those of `seat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from labfleet.resources import conditions, zones
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import Session, SessionAccess, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.service.kinds import session_view
 from labfleet.service.reads import own_labs
 from labfleet.service.reads.own_labs import OwnLab
 from labfleet.web import seat_deeds, seat_words, values
@@ -83,9 +84,19 @@ def _card(who: Principal, lab: OwnLab, now: datetime) -> Card:
         lines=tuple(_lines(lab, now)),
         left=seat_words.left(session, lab.definition, now),
         when=_when(session),
-        reached=reached(session.status.access, CONSOLES),
+        reached=_reached(session.status.access),
         deeds=tuple(seat_deeds.of(who, session, lab.definition, now)),
     )
+
+
+def _reached(access: SessionAccess | None) -> Reached:
+    """Return where a lab is reached; why it is not, in words of whoever sits there."""
+    found = reached(access, CONSOLES)
+    if access is None or not found.note:
+        return found
+    if access.message == session_view.HIDDEN:
+        return replace(found, note="Whoever runs your class says where it is reached.")
+    return replace(found, note="It cannot be reached just now; where it is stands here again soon.")
 
 
 def _title(lab: OwnLab) -> str:
@@ -106,8 +117,8 @@ def _lines(lab: OwnLab, now: datetime) -> list[str]:
     status, said = session.status, list[str]()
     if status.phase is SessionPhase.PENDING:
         said += _waiting(lab)
-    elif seat_words.is_late(session, now):
-        said.append("It is late: its time has begun, and it is not ready yet.")
+    if seat_words.is_late(session, now):
+        said.append("It is late: its time has begun, and it does not run yet.")
     if lab.released is not None and lab.released > now:
         until = zones.both(lab.released, session.spec.slot.zone)
         said.append(f"Say that you are there by {until}; else it is given back.")

@@ -63,7 +63,8 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> Settin
             continue
         section = each.value.setting.partition(".")[0]
         row = _row(each, now, linked=reads_audit)
-        cells = (_named(each.value.setting, able=admin), *row.cells[1:])
+        name, undo = _named(each.value.setting, able=admin), _undo(each, able=admin)
+        cells = (name, *row.cells[1:], undo)
         shown.setdefault(section, []).append(replace(row, cells=cells))
     sections = [
         SettingsSection(name, " ".join(descriptions.about(SECTIONS[name]).split()), tuple(rows))
@@ -90,6 +91,13 @@ def _named(setting: str, *, able: bool) -> Cell:
     if not able:
         return Cell("text", setting)
     return Cell("link", setting, href=f"{ACT}set/settings?setting={setting}")
+
+
+def _undo(each: ToldSetting, *, able: bool) -> Cell:
+    """Return what leads to taking back a setting that somebody set here."""
+    if not able or each.value.source != "settings":
+        return Cell("absent", "")
+    return Cell("link", "unset", href=f"{ACT}unset/settings?setting={each.value.setting}")
 
 
 def _row(each: ToldSetting, now: datetime, *, linked: bool) -> Row:

@@ -10,7 +10,7 @@ from labfleet.resources.pool import Pool
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import attention, running_costs, waiting
-from labfleet.service.reads.attention import Asking
+from labfleet.service.reads.attention import Concern
 from labfleet.service.reads.running_costs import RunningCosts
 from labfleet.service.reads.waiting import AllWaiting, Waiting
 from labfleet.web import sheet, values
@@ -93,7 +93,7 @@ async def read(services: ServiceContext, caller: Caller) -> Summary | None:
     )
 
 
-def line(each: Asking, now: datetime) -> Line:
+def line(each: Concern, now: datetime) -> Line:
     """Return one thing that asks for somebody, in cells."""
     alert = each.alert
     measured = "" if alert.measured is None else f"; measured: {alert.measured}"

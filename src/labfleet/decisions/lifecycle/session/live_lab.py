@@ -8,6 +8,7 @@ does (`decide`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ _CALLS: dict[tuple[str, bool], Action] = {
     ("start", False): "start", ("stop", False): "stop", ("wipe", False): "wipe",
     ("start", True): "start_node", ("stop", True): "stop_node", ("wipe", True): "wipe_node",
 }  # fmt: skip
+LAG = timedelta(seconds=60)
+"""For how long after an order the state of a lab says nothing."""
 _CHANGED = SessionCondition.LAB_CHANGED
 
 
@@ -59,7 +62,7 @@ def step(draft: Draft) -> Step | None:
     if found.call is None:
         return draft.stay("running", again=POLL)
     call = _CALLS[found.call, bool(order.node)]
-    return draft.stay(f"{order.verb}: as {order.by or 'somebody'} ordered", do=call, again=POLL)
+    return draft.stay(f"{order.by or 'somebody'} ordered: {order.verb}", do=call, again=POLL)
 
 
 def closed(step_: Step, draft: Draft) -> Step:
@@ -115,6 +118,8 @@ def note_changes(draft: Draft) -> None:
     lab = draft.status.lab
     if lab is None or draft.seen.lab is None or open_order(draft.session) is not None:
         return
+    if _settles(draft):
+        return
     _forget_off(draft, lab)
     if draft.seen.nodes is not None:
         lab = _with_edits(draft, lab)
@@ -124,6 +129,15 @@ def note_changes(draft: Draft) -> None:
         draft.fact(_CHANGED, "True", reason, told)
     elif conditions.find(draft.status.conditions, _CHANGED) is not None:
         draft.fact(_CHANGED, "False", SessionReason.AS_IT_WAS)
+
+
+def _settles(draft: Draft) -> bool:
+    """Tell whether an order was done so lately that CML may still show the lab as it was before.
+
+    The state of a lab lags behind those of its nodes (facts/cml-issues.md#f23).
+    """
+    known = draft.status.lab_order
+    return known is not None and known.at <= draft.now < known.at + LAG
 
 
 def _forget_off(draft: Draft, lab: LabStatus) -> None:
