@@ -13,7 +13,7 @@ FOR_TESTS := $(VENV)/.current-tests
 # tests was a tenth of their CPU time. Empty means that it is written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo quick test test-real test-wheel check coverage bench agreement seeds booked soak mutants fuzz clean
+.PHONY: setup dev demo quick test test-real test-wheel check coverage web-all bench agreement seeds booked soak mutants fuzz clean
 # Two pips at once would break the environment. Targets that can use several CPUs do so themselves.
 .NOTPARALLEL:
 
@@ -35,6 +35,10 @@ $(FOR_TESTS): pyproject.toml
 	$(environment)
 	$(PIP) -e '.[dev]'
 	@touch $@ $(FOR_DEMO)
+
+# A server for whoever changes the program: it restarts when a file changes, and open pages load anew.
+dev: setup
+	$(BIN)/python scripts/develop.py $(ARGS)
 
 demo: $(FOR_DEMO)
 	$(BIN)/labfleet demo $(ARGS)
@@ -100,6 +104,11 @@ coverage: setup
 	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q \
 		-m "not real" $(ARGS); tests=$$?; \
 	$(BIN)/python -m coverage combine --quiet && $(BIN)/python -m coverage report && exit $$tests
+
+# axe over every page of the console in each theme, width and role, where `make test-real` takes turns.
+web-all: setup
+	sh scripts/javascript.sh
+	LABFLEET_WEB_ALL=1 $(BIN)/python -m pytest -q -m real tests/web/test_web_axe.py $(ARGS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

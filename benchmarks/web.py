@@ -1,7 +1,7 @@
 """The web console: first pages, a busy table in a real browser, idle clients, size of the scripts.
 
 Pages are asked of the application in process, without a socket, with 50,000 finished sessions. The
-browser (Debian's chromium, headless) shows the overview of 1,000 sessions of which 100 a second
+browser (Debian's chromium, headless) shows the live tables with 1,000 sessions of which 100 a second
 change; its CPU is that of all its processes. A row's version tells which frame it shows: `dom` counts
 from the frame's leaving the server to the row in the page, `commit` from before the commit. Idle
 clients are streams of the application without sockets; their memory is what the process grew by.
@@ -101,7 +101,7 @@ async def _pages(folder: Path, plan: Plan) -> list[dict[str, Any]]:
         await _fill(system, plan.size(ENDED, 50), SessionPhase.COMPLETED, "e")
         await _fill(system, plan.size(20, 2), SessionPhase.RUNNING, "r")
         made = []
-        for path in ("/", "/sessions", "/sessions?show=over", "/sessions?q=e0001"):
+        for path in ("/", "/live", "/sessions", "/sessions?show=over", "/sessions?q=e0001"):
             walls, cpus = [], []
             for _ in range(plan.size(7, 1)):
                 wall, cpu = time.perf_counter(), time.process_time()
@@ -223,6 +223,8 @@ async def _browser(folder: Path, plan: Plan) -> dict[str, Any]:
                     f"document.getElementById('token').value = '{system.token}';"
                     "document.querySelector('form.card button').click()"
                 )
+                await tab.until("document.getElementById('mark')?.dataset.state === 'live'")
+                await tab.go(f"{url}/live")
                 await tab.until("document.getElementById('mark')?.dataset.state === 'live'")
                 await tab.run(WATCH)
                 figures = await _busy(system, names, max(10.0, plan.seconds), tab.run)

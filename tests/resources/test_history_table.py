@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from labfleet.resources import history, history_table
 from labfleet.resources.amounts import DIMENSIONS
-from labfleet.resources.history import FIGURES, Run, RunKind, Source, Use, nodes_of, typed
+from labfleet.resources.history import FIGURES, LEARNED, Run, RunKind, Source, Use, nodes_of, typed
 
 NOW = datetime(2026, 11, 27, 12, 0, tzinfo=UTC)
 HEAD = "kind,uid,family,ended_at"
@@ -30,7 +30,7 @@ instants = st.datetimes(
 uses = st.builds(Use, peak=figures, mean=figures, median=figures, p95=figures)
 runs = st.builds(
     Run,
-    kind=st.sampled_from(RunKind),
+    kind=st.sampled_from(LEARNED),
     uid=words,
     name=texts,
     namespace=words,
@@ -146,3 +146,12 @@ def test_a_run_from_elsewhere_is_bounded(run: Run, field: str) -> None:
     """Each bound names the field that goes beyond it; a run within them has no problem."""
     assert [name for name, _ in history.problems(run, NOW)] == [field]
     assert history.problems(good(), NOW) == ()
+
+
+@pytest.mark.parametrize("kind", sorted(set(RunKind) - set(LEARNED)))
+def test_what_was_paid_is_not_brought_in(kind: RunKind) -> None:
+    """A row of what was paid is refused by name of its column: nobody writes a bill by a table."""
+    run = Run(kind=kind, uid="u", family="f", ended_at=NOW)
+    (line,) = read(history_table.text([run], heading=True))
+    assert line.run is None
+    assert [column for column, _ in line.wrong] == ["kind"]

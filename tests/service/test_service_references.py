@@ -196,11 +196,11 @@ async def test_a_pool_on_its_way_out_takes_no_worker(world: World):
 
 
 @pytest.mark.asyncio
-async def test_policies_that_are_not_built_are_refused(world: World):
-    """The built ones are named."""
+async def test_a_policy_that_is_none_and_bounds_that_cross_are_refused(world: World):
+    """The policies there are are named, and so is the bound that is too large."""
     await world.template()
     with pytest.raises(errors.Invalid, match="NEED_BASED"):
-        await world.make("Pool", "p", {"template": "metal", "scaling": {"policy": "HYBRID"}})
+        await world.make("Pool", "p", {"template": "metal", "scaling": {"policy": "GUESSED"}})
     scaling = {"minWorkers": 3, "maxWorkers": 2}
     with pytest.raises(errors.Invalid, match="minWorkers"):
         await world.make("Pool", "p", {"template": "metal", "scaling": scaling})

@@ -28,12 +28,12 @@ class Screen:
     browser: Browser
     url: str
 
-    async def signed_in(self, path: str = "/live") -> Tab:
+    async def signed_in(self, path: str = "/live", role: str = "admin") -> Tab:
         """Open a tab and sign in through the form, as a person does."""
         tab = await self.chromium.open()
         await tab.go(self.url + path)
         if await tab.run("location.pathname === '/login'"):
-            token = json.dumps(await self.browser.token())
+            token = json.dumps(await self.browser.token(role))
             await tab.run(
                 f"document.getElementById('token').value = {token};"
                 "document.querySelector('form.card button').click()"

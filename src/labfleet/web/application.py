@@ -415,11 +415,13 @@ def _files() -> dict[str, File]:
 
     Scripts import each other by `./name.js`. So their address has one version of all scripts, as a
     folder: a script imports only scripts of its own version. A server does not serve the folder of
-    another version, so a page never mixes scripts of two servers while one is replaced.
+    another version, so a page never mixes scripts of two servers while one is replaced; by that a
+    page also notices that its server was (`version.js`), so styles and templates count too.
     """
     paths = [each for each in sorted((_HERE / "static").iterdir()) if each.suffix in _TYPES]
     bodies = {each: each.read_bytes() for each in paths}
-    folder = _version(b"".join(bodies[each] for each in paths if each.suffix == ".js"))
+    templates = [each.read_bytes() for each in sorted((_HERE / "templates").rglob("*.html"))]
+    folder = _version(b"".join((*bodies.values(), *templates)))
     found: dict[str, File] = {}
     for path, body in bodies.items():
         script = path.suffix == ".js"

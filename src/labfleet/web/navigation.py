@@ -42,6 +42,7 @@ KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
 """What single keys do, as static/keys.js does it."""
 GOES = {
     "h": ("/",),
+    "l": ("/live",),
     "m": ("/my-labs",),
     "f": ("/fleet",),
     "w": ("/workers",),

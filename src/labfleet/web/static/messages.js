@@ -2,9 +2,10 @@
 
 import { anythingChanged, frameCame, objectChanged } from "./detail.js";
 import { putEvent, putRow, putSamples, replaceAll } from "./fleet.js";
-import { setMark } from "./mark.js";
+import { connection, setMark } from "./mark.js";
 import { reloadPauses } from "./pauses.js";
 import { drawnEvents, touch } from "./tables.js";
+import { renewIfOld } from "./version.js";
 import { KINDS } from "./words.js";
 
 /** @typedef {import("./rows.js").Row} Row */
@@ -43,7 +44,7 @@ const LEAVING = 300;
  * @param {Message} message
  */
 export function take(message) {
-  if (message.state) setMark(message.state, message.heard);
+  if (message.state) noteState(message.state, message.heard);
   if (message.leave) setTimeout(() => location.reload(), LEAVING);
   if (message.all) {
     replaceAll(message.all, drawnEvents());
@@ -55,6 +56,15 @@ export function take(message) {
   if (message.frame) frameCame(message.frame.name, message.frame.whole);
   for (const each of message.changes ?? []) change(each);
   for (const kind of message.samples ? putSamples(message.samples) : []) touch(kind);
+}
+
+/**
+ * @param {import("./mark.js").Connection} state
+ * @param {boolean | undefined} heard
+ */
+function noteState(state, heard) {
+  if (state === "live" && connection() === "reconnecting") renewIfOld();
+  setMark(state, heard);
 }
 
 /** @param {Change} change */

@@ -1,0 +1,25 @@
+// A page of an earlier server: after an upgrade, or a change while somebody develops, its scripts
+// are not served any more. It loads itself anew, but never while somebody writes.
+
+/** A page so young, in milliseconds, is of the server that it speaks to. */
+const YOUNG = 5000;
+
+/** Load the page anew if the server, which is back, is of another version. */
+export async function renewIfOld() {
+  if (performance.now() < YOUNG) return;
+  try {
+    const reply = await fetch(import.meta.url, { method: "HEAD", cache: "no-store" });
+    if (reply.status === 404 && !isWriting()) location.reload();
+  } catch {
+    // Away again: the next time that it is back tells.
+  }
+}
+
+/**
+ * Whether somebody would lose what they wrote or chose.
+ * @returns {boolean}
+ */
+function isWriting() {
+  if (document.querySelector("dialog[open], input[name=pick]:checked")) return true;
+  return document.activeElement?.matches("input, textarea, select") ?? false;
+}
