@@ -22,11 +22,12 @@ def test_a_worker_for_a_promised_slot_says_so_and_counts_as_unused_until_it_host
             await w.let_pass(120)
             (made,) = w.cache.all(Worker)
             assert made.metadata.annotations[pools.MADE_FOR] == "Promised"
-            seen = pools._of(made, (), None)  # private: what the decision gets of this record
+            # private _of: what the decision gets of this record
+            seen = pools._of(made, (), None)
             assert (seen.for_promises, seen.unused) == (True, True)
             await w.let_pass(40 * 60)
             (made,) = w.cache.all(Worker)
-            seen = pools._of(made, (), None)  # private: as above
+            seen = pools._of(made, (), None)
             assert (seen.for_promises, seen.unused) == (True, False)
 
     play(story)
