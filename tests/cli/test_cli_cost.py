@@ -138,13 +138,14 @@ def test_a_plan_that_does_not_fit_ends_otherwise(run, stub):
     """A script sees by the exit code that not all sessions fit, and a person what is short."""
     stub.answers["GET /api/v1/pools/exam/plan"] = (
         200,
-        planned(fits=False, fit=110, why="pool exam is short of memory", usd=None,
+        planned(fits=False, fit=110, why="pool exam is short of memory " * 5, usd=None,
                 unpriced="q9.metal in us-east-1", cheaper=[]),
     )  # fmt: skip
     told = run(*ASK)
     assert told.code == 3
     assert "110 of 200" in told.out
     assert "short of memory" in told.out
+    assert max(len(line) for line in told.out.splitlines()) <= 80
     assert "price unknown for q9.metal in us-east-1" in told.out
 
 

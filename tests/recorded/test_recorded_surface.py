@@ -13,7 +13,8 @@ import pytest
 import record_surface
 import recording
 from api_caller import api as opened
-from surface_differences import DIFFERENCES, EVERYWHERE
+from surface_differences import DIFFERENCES
+from surface_of_operations import EVERYWHERE
 
 from labfleet.resources import kinds, spellings
 from labfleet.service.core import intake

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
-from labfleet.cli.kit import exits
+from labfleet.cli.kit import exits, output
 from labfleet.cli.kit.call import Call, connected
 
 KINDS = ("used", "idle", "warming", "stopped", "licence")
@@ -40,7 +41,8 @@ def cost(
             "--statement takes --month alone, --prices nothing", "Leave the others out."
         )
     if prices:
-        call.out.json(call.api.get(f"{PATH}/prices"))
+        listed = msgspec.json.encode(call.api.get(f"{PATH}/prices"))
+        output.say(msgspec.json.format(listed, indent=2).decode())
         return exits.OK
     if statement:
         return _statement(call, call.api.get(f"{PATH}/statement", month=month))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,8 @@ from labfleet.cli.kit.call import Call, connected
 from labfleet.kernel import clock
 from labfleet.kernel.quantity import count
 from labfleet.resources import zones
+
+WIDTH, INDENT = 80, 12
 
 
 @click.command("plan", short_help="Say what sessions at one time would need of a pool, and cost.")
@@ -111,7 +114,9 @@ def _say(answer: dict[str, Any]) -> None:
         told = f"{way['what']}: {count(way['workers'], 'worker')}, {usd(way.get('usd'))} US dollars"
         lines.append(("Cheaper" if not number else "", told))
     for title, text in lines:
-        output.say(human_units.printable(f"{title:<11} {text}"))
+        shown = human_units.printable(f"{title:<{INDENT - 1}} {text}")
+        for line in textwrap.wrap(shown, WIDTH, subsequent_indent=" " * INDENT):
+            output.say(line)
 
 
 def _minute(text: Any) -> str:

@@ -90,8 +90,8 @@ def plan(claims: PoolClaims, asked: Asked) -> Plan:
     packed = together.pack([claims], wanted)
     together.drop([claims], wanted)
     why = "; ".join(refusals.lacking(pool.extent, lack) for pool, lack in packed.lacks)
-    # What policy, hours and budget would not start is part of the question, not of the answer.
-    roomy = replace(claims.extent, places=max(claims.extent.places, MOST_WORKERS), startable=None)
+    # As many as it takes: neither its maximum nor its hours or its budget bound these.
+    roomy = replace(claims.extent, places=MOST_WORKERS, startable=None)
     wide = PoolClaims(roomy, claims.now, claims.claims())
     busy = {each.claim.place for each in wide.claims() if _meets(each.claim, request, wide)}
     found = together.pack([wide], wanted)

@@ -11,7 +11,7 @@ from labfleet.decisions.claims.calendar import Entry
 from labfleet.decisions.costs import shares
 from labfleet.resources import providers, refs
 from labfleet.resources.machine import Machine
-from labfleet.resources.pool import Pool
+from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import cost_now, paid_rows
@@ -23,7 +23,7 @@ async def until_month_end(
 ) -> Decimal | None:
     """Return what is still to come of this month, in US dollars; None when a price is unknown.
 
-    A pool has as many workers as its promises need and no fewer than its minimum; workers of no
+    A pool has as many workers as its promises need with its spares, and no fewer than its minimum; workers of no
     pool go on as they are; disks of stopped workers stay.
     """
     end = shares.month_end(now)
@@ -57,9 +57,10 @@ def _of_pool(services: ServiceContext, pool: Pool, now: datetime, end: datetime)
     if template is None or claims is None:
         return Decimal(0)  # it can have no workers
     entries = [Entry(each.claim, "") for each in claims.claims()]
-    least, worked = pool.spec.scaling.min_workers, Decimal(0)
+    scaling, worked = pool.spec.scaling, Decimal(0)
+    spare = scaling.spare_workers if scaling.policy is ScalingPolicy.NEED_BASED else 0
     for each in calendar.intervals(claims, entries, now, end):
-        worked += max(each.places, least) * _hours(each.end - each.start)
+        worked += max(each.places + spare, scaling.min_workers) * _hours(each.end - each.start)
     if not worked:
         return Decimal(0)
     price = running_hour(services, template.spec.machine, now)

@@ -53,7 +53,7 @@ class PoolPlan(Record, frozen=True, kw_only=True):
     fits: Whether all of them can be promised now.
     fit: How many can.
     why: What is short when not all can.
-    maximum: Workers that the pool may have, by its maximum, its policy and its hourly budget.
+    maximum: Workers that the pool may have then, by its maximum, its policy, its hours and its budget.
     needed: Workers on which the sessions stand.
     added: Workers among them that are needed for nothing else meanwhile.
     peak: Workers that the pool needs meanwhile in all, with what it has promised.
@@ -130,7 +130,7 @@ async def read(
     return PoolPlan(
         pool=pool.name, definition=lab.name, sessions=sessions, start=start,
         end=session.status.end or start, fits=found.fit == sessions, fit=found.fit, why=found.why,
-        maximum=claims.extent.places, needed=found.needed, added=found.added, peak=found.peak,
+        maximum=claims.extent.places_at(request.start), needed=found.needed, added=found.added, peak=found.peak,
         per_worker=found.per_worker, workers_start=found.start, workers_end=found.end,
         lead="" if told is None else lead.words(told), usd=_money(found.usd),
         unpriced="" if price is not None else _unpriced(machine),
