@@ -77,8 +77,8 @@ async def test_the_keyboard_goes_everywhere_and_can_be_switched_off(screen: Scre
 
     await press("j", "j", "x")
     assert await tab.run(focus) == "b"
-    chosen = "[...document.querySelectorAll('input[name=pick]:checked')].map((each) => each.value)"
-    assert await tab.run(chosen) == ["Pool/default/b"]
+    chosen = "[...document.querySelectorAll('.pick input:checked')].map((each) => each.value)"
+    assert await tab.run(chosen) == ["default/b"]
     await press("k", "/")
     assert await tab.run("document.activeElement.name") == "q"
     await press("j")
