@@ -45,6 +45,7 @@ async def test_without_a_lab_it_says_how_to_get_one(browser: Browser) -> None:
     """No empty tables: a command to book, and that what a teacher books appears by itself."""
     page = await mine(browser)
     assert "You have no lab." in page
+    assert page.count("Book one") == 1
     assert "labfleet apply -f session.yaml" in page
     assert Reader(page).all("article") == []
 
