@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from browser import Browser, Reader, plain
 
-from labfleet.web import sheet
+from labfleet.resources.kinds import KINDS
+from labfleet.web import sheet, values
 from labfleet.web.details import FEW
 from labfleet.web.panels import labs, ports
 from labfleet.web.sheet import Head, Part
@@ -27,6 +28,25 @@ def test_a_last_column_that_says_nothing_is_left_out() -> None:
     speaks = (Cell("text", "b"), Cell("text", "somebody made it"))
     assert sheet.told(heads, (silent,)) == (heads[:1], (silent[:1],))
     assert sheet.told(heads, (silent, speaks)) == (heads, (silent, speaks))
+
+
+def test_an_amount_has_a_unit_that_people_use() -> None:
+    """Pages write CPUs and GiB, exact on hover, for every column that counts in smaller ones."""
+    cpu, memory = values.sized("status.demand.cpuMilli", 7500), values.sized("x.memoryMib", 22272)
+    assert cpu is not None
+    assert memory is not None
+    assert (cpu.text, cpu.exact) == ("7.5 CPU", "7,500 thousandths of a CPU")
+    assert (memory.text, memory.exact) == ("21.8 GiB", "22,272 MiB")
+    assert values.sized("status.workers", 3) is None
+    small = [
+        path
+        for row in KINDS.values()
+        for each in row.columns
+        if each.title.endswith(("(m)", "(MiB)"))
+        for path in each.path.split("|")
+    ]
+    assert small
+    assert all(values.sized(path, 1) for path in small)
 
 
 @pytest.mark.asyncio

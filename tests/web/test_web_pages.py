@@ -57,7 +57,7 @@ def test_headings_are_words() -> None:
     titles = {each.title for row in KINDS.values() for each in row.columns}
     shown = {title: words.label(title) for title in titles}
     assert shown["CPU-RESERVED%"] == "CPU reserved %"
-    assert shown["MEMORY(MiB)"] == "Memory (MiB)"
+    assert shown["MEMORY(MiB)"] == "Memory"
     assert shown["PRODUCT UUID"] == "Product UUID"
     assert (shown["USD/H"], shown["VERSION"]) == ("USD/h", "Version")
     for label in shown.values():

@@ -245,7 +245,9 @@ def _facts(
             if each.path == "status.seat.group":
                 facts.append((title, _group(services, caller, obj, str(value))))
                 continue
-            text = _absent(each.path) if value is None else Cell("text", _plain(value))
+            text = _absent(each.path) if value is None else (
+                values.sized(each.path.split("|")[0], value) or Cell("text", _plain(value))
+            )  # fmt: skip
             if each.path == "spec.definition" and value and "definitions" in readable:
                 href = values.address("definitions", value, obj.metadata.namespace)
                 text = Cell("link", str(value), href=href)
