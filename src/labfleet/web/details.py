@@ -242,7 +242,7 @@ def _facts(
             if value in ("", ()):
                 continue
             title = words.label(each.title)
-            if each.path == "status.seat.group":
+            if each.path == "status.seat.group" and value:
                 facts.append((title, _group(services, caller, obj, str(value))))
                 continue
             text = _absent(each.path) if value is None else (
@@ -320,7 +320,7 @@ def _link(url: str) -> Cell:
 
 
 def _absent(path: str) -> Cell:
-    if path.startswith("spec."):
+    if path.startswith(("spec.", "status.seat.")):
         return Cell("absent", "none")
     if path == "status.start":
         # A start is decided here, not observed; a session that never ran has none.
