@@ -37,12 +37,15 @@ def test_an_amount_has_a_unit_that_people_use() -> None:
     assert memory is not None
     assert (cpu.text, cpu.exact) == ("7.5 CPU", "7,500 thousandths of a CPU")
     assert (memory.text, memory.exact) == ("21.8 GiB", "22,272 MiB")
+    lead = values.sized("status.lead.seconds", 2100)
+    assert lead is not None
+    assert (lead.text, lead.exact) == ("35 min", "2,100 s")
     assert values.sized("status.workers", 3) is None
     small = [
         path
         for row in KINDS.values()
         for each in row.columns
-        if each.title.endswith(("(m)", "(MiB)"))
+        if each.title.endswith(("(m)", "(MiB)", "(s)"))
         for path in each.path.split("|")
     ]
     assert small

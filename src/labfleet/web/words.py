@@ -76,7 +76,7 @@ def label(title: str) -> str:
 
     Without the units of `values.sized`, which pages write beside the value.
     """
-    title = title.removesuffix("(m)").removesuffix("(MiB)")
+    title = title.removesuffix("(m)").removesuffix("(MiB)").removesuffix("(s)")
     spaced = re.sub(r"(?<=\w)(?=[%(])", " ", title.replace("-", " "))
     text = _CAPITALS.sub(lambda found: _as_written(found[0]), spaced)
     return text[:1].upper() + text[1:]

@@ -143,8 +143,8 @@ def _pool(pool: Pool) -> PoolLine:
     if status.promised:
         told += f"; {status.promised} promised"
     href = values.address("pools", pool.name, pool.namespace)
-    phase = str(status.phase)
-    return PoolLine(Cell("link", pool.key.label, href=href), Cell("text", phase), told)
+    state = values.state(Pool.__name__, str(status.phase))
+    return PoolLine(Cell("link", pool.key.label, href=href), state, told)
 
 
 def costs_told(running: RunningCosts, hour: CostSum) -> tuple[tuple[str, Cell], ...]:
