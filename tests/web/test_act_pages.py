@@ -173,3 +173,18 @@ async def test_everybody_reads_what_they_may_do(browser: Browser, role: str) -> 
             assert (await browser.get(href, role, "kim")).status == 200, href
     assert ("/act/book/sessions" in hrefs) is (role in {"admin", "operator", "user"})
     assert ("/act/set/settings" in hrefs) is (role == "admin")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("start", ["9999-12-31T23:59", "9999-12-31T23:59-14:00", "0001-01-01T00:00"])
+async def test_a_time_that_no_calendar_has_is_told_with_its_field(
+    browser: Browser, start: str
+) -> None:
+    """A slot is not moved to the ends of time: the form says so, as the API does."""
+    await browser.world.definition()
+    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z"}
+    await browser.world.session("s1", owner="kim", slot=slot)
+    fields = {"start": start, "zone": "UTC"}
+    reply = await browser.send("/act/move/sessions/s1", fields, "user", "kim")
+    assert reply.status == 400
+    assert "must lie between the years 1970 and 9000" in plain(reply)
