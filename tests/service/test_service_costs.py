@@ -35,14 +35,16 @@ async def running(world: World, name: str, hours: float = 1, **spec: Any) -> Any
     )
 
 
-async def row(world: World, name: str, hours: float, **more: Any) -> None:
+async def row(
+    world: World, name: str, hours: float, namespace: str = "default", **more: Any
+) -> None:
     """Write a row of the ledger: a run that ended now."""
     now = world.clock.now()
     told = {"what": "running", "worker": name, "machine": f"i-{name}", "region": "us-east-1",
             "type": "m5zn.metal", "usd": "2 USD", **more}  # fmt: skip
     run = Run(
         kind=RunKind.PAID, uid=f"i-{name}/running/1", name=f"uid-{name}", family="metal",
-        place="exam", parameters=told, started_at=now - timedelta(hours=hours), ended_at=now,
+        namespace=namespace, place="exam", parameters=told, started_at=now - timedelta(hours=hours), ended_at=now,
     )  # fmt: skip
     commit = stores.Commit(cause=stores.Cause("c", now, reason="r"), writes=(stores.Teach(run),))
     await world.store.commit(commit)
@@ -69,6 +71,23 @@ async def test_the_ledger_outlives_the_worker(world: World) -> None:
     statement = await cost_statement.read(world.services, ADMIN)
     assert statement.usd == 6.0
     assert statement.unpriced == ("a disk of unknown size in us-east-1",)
+
+
+async def test_pools_of_one_name_are_told_apart(world: World) -> None:
+    """A line is about one pool: one of the same name in another namespace has a line of its own."""
+    await row(world, "w1", hours=3)
+    await row(world, "w2", hours=1, namespace="dev")
+    found = await costs.read(world.services, ADMIN, by="pool")
+    assert [(each.name, each.cost.usd) for each in found.lines] == [("exam", 6.0), ("dev/exam", 2.0)]
+    one = await costs.read(world.services, ADMIN, by="pool", pool=found.lines[1].name)
+    assert one.month.usd == 2.0
+
+
+async def test_a_month_of_which_nobody_can_know_is_refused(world: World) -> None:
+    """The first year that there is would be before all rows, and no instant lies before it."""
+    for month in ("0001-01", "1969-12"):
+        with pytest.raises(errors.Invalid, match="lies before 1970"):
+            await costs.read(world.services, ADMIN, month=month)
 
 
 async def test_a_user_sees_the_own_sessions_alone(world: World) -> None:
