@@ -176,7 +176,9 @@ async def test_everybody_reads_what_they_may_do(browser: Browser, role: str) -> 
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("start", ["9999-12-31T23:59", "9999-12-31T23:59-14:00", "0001-01-01T00:00"])
+@pytest.mark.parametrize(
+    "start", ["9999-12-31T23:59", "9999-12-31T23:59-14:00", "0001-01-01T00:00"]
+)
 async def test_a_time_that_no_calendar_has_is_told_with_its_field(
     browser: Browser, start: str
 ) -> None:
