@@ -232,6 +232,6 @@ def hourly_usd(
 ) -> float | None:
     """Return US dollars an hour: what the template states, else the list's price, else None."""
     if stated > 0:
-        return stated
+        return stated if stated <= MOST_USD else None
     found = listed.hourly(region, instance_type)
     return None if found is None else float(found)
