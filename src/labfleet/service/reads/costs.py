@@ -16,7 +16,7 @@ import msgspec
 
 from labfleet.decisions.costs import shares, statements
 from labfleet.decisions.costs.shares import Part, Window
-from labfleet.decisions.costs.statements import By, Sum
+from labfleet.decisions.costs.statements import By, Sum, label
 from labfleet.kernel import errors
 from labfleet.resources.meta import Record
 from labfleet.service.core import access, intake
@@ -122,6 +122,8 @@ def month_of(text: str, now: datetime) -> datetime:
         raise intake.invalid(("month", "write it as 2026-11")) from None
     if found > now:
         raise intake.invalid(("month", "lies ahead: nothing was paid in it yet"))
+    if found < intake.EARLIEST:
+        raise intake.invalid(("month", f"lies before {intake.EARLIEST.year}"))
     return found
 
 
@@ -243,11 +245,6 @@ async def parts_of(fleet: PaidFleet, window: Window) -> list[Part]:
         if count % PARTS_AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
-
-
-def label(namespace: str, name: str) -> str:
-    """Return the name of a pool for people, with its namespace unless that is `default`."""
-    return name if namespace == "default" or not name else f"{namespace}/{name}"
 
 
 def _lines(found: Iterable[Part], by: By) -> list[CostLine]:
