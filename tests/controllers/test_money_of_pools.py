@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from fleet_cases import big
 from virtual_time import play
 from world import ADMIN, MACHINE, World, world
@@ -18,6 +19,7 @@ from labfleet.resources import conditions, fleet_alerts
 from labfleet.resources.history import RunKind
 from labfleet.resources.pool import Pool, PoolBudget
 from labfleet.resources.pool_conditions import PoolCondition
+from labfleet.service.core import paid_ledger
 from labfleet.service.reads import cost_statement
 
 SLOW = 30.0
@@ -65,6 +67,26 @@ def test_a_pool_starts_nothing_past_its_hour_and_ends_nothing_for_it() -> None:
                 hours=1,
             )
             w.check()
+
+    play(story)
+
+
+def test_a_month_that_is_read_in_part_holds_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more rows than are read the month has cost nobody knows what: nothing is started for it."""
+    monkeypatch.setattr(paid_ledger, "MOST_PAGES", 0)
+
+    async def story() -> None:
+        async with world() as w:
+            await w.start()
+            await priced(w)
+            await w.pool(template="small", scaling={"minWorkers": 1}, budget={"usdPerMonth": 9e6})
+            await w.let_pass(300)
+            assert w.compute.alive() == []
+            [pool] = w.cache.all(Pool)
+            told = conditions.find(pool.status.conditions, PoolCondition.BUDGET_REACHED)
+            assert told is not None
+            assert (told.status, told.reason) == ("True", "PriceUnknown")
+            assert "more rows than are read" in told.message
 
     play(story)
 

@@ -8,14 +8,16 @@ import pytest
 from fleet_world import ADMIN, World, who
 from test_service_groups import ANA, TEACHER, book, fleet, seats, slot
 
+from labfleet.decisions.lifecycle.session import live_lab
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.session import Session, SessionPhase
+from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.service.core.event_types import changes
 from labfleet.service.core.service_context import Caller, Refused
-from labfleet.service.verbs import objects
+from labfleet.service.verbs import lab_orders, objects
 from labfleet.service.verbs.handing import hand_over, take
+from labfleet.service.verbs.lab_orders import LabOrderRequest
 
 pytestmark = pytest.mark.asyncio
 BO, CY = who("user", "bo"), who("user", "cy")
@@ -91,6 +93,36 @@ async def test_a_session_is_offered_and_taken(world: World) -> None:
     for caller in (ANA, CY):
         with pytest.raises(errors.Gone):
             await take(world.services, caller, "s1")
+
+
+@pytest.mark.parametrize("by", ["taken", "given", "seat"])
+async def test_an_open_order_of_the_lab_is_not_done_to_whoever_comes_next(
+    world: World, by: str
+) -> None:
+    """A wipe that somebody ordered before they gave the lab away is refused, never done later."""
+    await fleet(world)
+    name = "s1"
+    if by == "seat":
+        await book(world, "exam", TEACHER, seats=[{"name": "a", "person": "ana"}])
+        name = (await seats(world))["a"].name
+    else:
+        await anas(world)
+    found = await world.services.objects.get(Session, name, "default")
+    lab = LabStatus(id="lab-1", title="one", marker="m", state="STARTED")
+    await world.status(found, phase=SessionPhase.RUNNING, lab=lab)
+    sent = LabOrderRequest(order="wipe", confirm=True)
+    await lab_orders.order(world.services, ADMIN, (name, "default"), sent)
+    await world.services.fresh()
+    giver = ANA if by == "taken" else TEACHER if by == "seat" else ADMIN
+    await hand_over(world.services, giver, name, to="bo")
+    if by == "taken":
+        await take(world.services, BO, name)
+    now = await world.services.objects.get(Session, name, "default")
+    assert now is not None
+    assert now.spec.owner == "bo"
+    assert live_lab.open_order(now) is None
+    assert now.status.lab_order is not None
+    assert now.status.lab_order.state == "refused"
 
 
 async def test_nobody_is_given_what_they_did_not_take(world: World) -> None:

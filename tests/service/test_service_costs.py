@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fleet_world import ADMIN, START, World, who
+from fleet_world import ADMIN, MACHINE, START, World, who
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
@@ -35,14 +35,16 @@ async def running(world: World, name: str, hours: float = 1, **spec: Any) -> Any
     )
 
 
-async def row(world: World, name: str, hours: float, **more: Any) -> None:
+async def row(
+    world: World, name: str, hours: float, namespace: str = "default", **more: Any
+) -> None:
     """Write a row of the ledger: a run that ended now."""
     now = world.clock.now()
     told = {"what": "running", "worker": name, "machine": f"i-{name}", "region": "us-east-1",
             "type": "m5zn.metal", "usd": "2 USD", **more}  # fmt: skip
     run = Run(
         kind=RunKind.PAID, uid=f"i-{name}/running/1", name=f"uid-{name}", family="metal",
-        place="exam", parameters=told, started_at=now - timedelta(hours=hours), ended_at=now,
+        namespace=namespace, place="exam", parameters=told, started_at=now - timedelta(hours=hours), ended_at=now,
     )  # fmt: skip
     commit = stores.Commit(cause=stores.Cause("c", now, reason="r"), writes=(stores.Teach(run),))
     await world.store.commit(commit)
@@ -69,6 +71,26 @@ async def test_the_ledger_outlives_the_worker(world: World) -> None:
     statement = await cost_statement.read(world.services, ADMIN)
     assert statement.usd == 6.0
     assert statement.unpriced == ("a disk of unknown size in us-east-1",)
+
+
+async def test_pools_of_one_name_are_told_apart(world: World) -> None:
+    """A line is about one pool: one of the same name in another namespace has a line of its own."""
+    await row(world, "w1", hours=3)
+    await row(world, "w2", hours=1, namespace="dev")
+    found = await costs.read(world.services, ADMIN, by="pool")
+    assert [(each.name, each.cost.usd) for each in found.lines] == [
+        ("exam", 6.0),
+        ("dev/exam", 2.0),
+    ]
+    one = await costs.read(world.services, ADMIN, by="pool", pool=found.lines[1].name)
+    assert one.month.usd == 2.0
+
+
+async def test_a_month_of_which_nobody_can_know_is_refused(world: World) -> None:
+    """The first year that there is would be before all rows, and no instant lies before it."""
+    for month in ("0001-01", "1969-12"):
+        with pytest.raises(errors.Invalid, match="lies before 1970"):
+            await costs.read(world.services, ADMIN, month=month)
 
 
 async def test_a_user_sees_the_own_sessions_alone(world: World) -> None:
@@ -112,6 +134,10 @@ async def test_a_past_month_has_no_forecast_and_a_later_one_is_refused(world: Wo
     for wrong in ("2999-01", "soon"):
         with pytest.raises(errors.Invalid):
             await costs.read(world.services, ADMIN, month=wrong)
+    before = (START.replace(day=1) - timedelta(days=1)).strftime("%Y-%m")
+    assert (await costs.read(world.services, who("user", "ann"), month=before)).lines == ()
+    with pytest.raises(errors.Invalid, match="one before"):
+        await costs.read(world.services, who("user", "ann"), month="2026-01")
 
 
 async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
@@ -123,6 +149,22 @@ async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
     assert found.forecast is None
     assert found.per_hour is not None
     assert found.per_hour.unpriced_hours == 1
+
+
+async def test_a_price_beyond_all_bounds_does_not_take_the_answer_from_all(world: World) -> None:
+    """No machine is given one any more; of a machine that has one its hour is not known."""
+    dear = {**MACHINE, "hourlyPriceUsd": 1e30}
+    with pytest.raises(errors.Invalid, match="hourlyPriceUsd"):
+        await world.make("Template", "dear", {"machine": dear})
+    worker = await running(world, "w1")
+    machine = msgspec.structs.replace(worker.spec.machine, hourly_price_usd=1e30)
+    spec = msgspec.structs.replace(worker.spec, machine=machine)
+    cause = stores.Cause("before", world.clock.now(), reason="Made")
+    await world.services.objects.save(msgspec.structs.replace(worker, spec=spec), cause=cause)
+    found = await costs.read(world.services, ADMIN)
+    assert found.month.unpriced_hours == 1
+    assert found.unpriced == ("m5zn.metal in us-east-1",)
+    assert (await cost_statement.read(world.services, ADMIN)).unpriced == found.unpriced
 
 
 async def test_the_history_of_runs_does_not_show_the_ledger(world: World) -> None:

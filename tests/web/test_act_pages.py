@@ -8,9 +8,12 @@ from datetime import timedelta
 import pytest
 from api_caller import ADMIN
 from browser import Browser, Reader, plain
+from fleet_world import MACHINE
 
 from labfleet.resources.group import Group
+from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import Session
+from labfleet.resources.worker import WorkerPhase
 from labfleet.web.acts import generic
 
 GROUP = {"definition": "two", "name": "exam", "start": "2026-12-01T09:00", "zone": "Europe/Warsaw",
@@ -173,3 +176,37 @@ async def test_everybody_reads_what_they_may_do(browser: Browser, role: str) -> 
             assert (await browser.get(href, role, "kim")).status == 200, href
     assert ("/act/book/sessions" in hrefs) is (role in {"admin", "operator", "user"})
     assert ("/act/set/settings" in hrefs) is (role == "admin")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "start", ["9999-12-31T23:59", "9999-12-31T23:59-14:00", "0001-01-01T00:00"]
+)
+async def test_a_time_that_no_calendar_has_is_told_with_its_field(
+    browser: Browser, start: str
+) -> None:
+    """A slot is not moved to the ends of time: the form says so, as the API does."""
+    await browser.world.definition()
+    slot = {"start": "2026-12-01T09:00:00Z", "end": "2026-12-01T10:00:00Z"}
+    await browser.world.session("s1", owner="kim", slot=slot)
+    fields = {"start": start, "zone": "UTC"}
+    reply = await browser.send("/act/move/sessions/s1", fields, "user", "kim")
+    assert reply.status == 400
+    assert "must lie between the years 1970 and 9000" in plain(reply)
+
+
+@pytest.mark.asyncio
+async def test_what_an_hour_costs_is_told_by_the_list_and_region_in_force(browser: Browser) -> None:
+    """Where the list has no price for a region, forms say that it is unknown, not another region's."""
+    world = browser.world
+    provider = {**MACHINE["provider"], "region": "eu-central-1"}
+    await world.make("Template", "far", {"machine": {**MACHINE, "provider": provider}})
+    await world.make("Pool", "far", {"template": "far"})
+    made = await world.make("Worker", "w1", {"template": "far"})
+    machine = MachineStatus(id="i-1", state="running", type="m5zn.metal")
+    await world.status(made, phase=WorkerPhase.READY, machine=machine)
+    await world.services.fresh()
+    for where in ("/act/terminate/workers/w1", "/act/scale/pools/far"):
+        text = plain(await browser.get(where))
+        assert "is unknown: neither template nor" in text
+        assert "$4.36" not in text

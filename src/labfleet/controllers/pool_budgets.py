@@ -27,6 +27,9 @@ PARTS_AT_ONCE = 500
 READ_EVERY = timedelta(minutes=5)
 """How old what the ledger says of the month may be."""
 
+UNREAD = "this month: more rows than are read at once"
+"""What has no price when not all of the month could be read: a part of it is no bound."""
+
 
 @dataclass(slots=True)
 class _Spent:
@@ -47,6 +50,7 @@ class PoolBudgets:
         self._ledger = PaidLedger(history)
         self._read_at: datetime | None = None
         self._spent: dict[tuple[str, str], _Spent] = {}
+        self._left_out = False
 
     async def of(self, pool: Pool, now: datetime) -> Verdict | None:
         """Return what a pool's budget says now; None when it has none, or can make no worker."""
@@ -64,11 +68,12 @@ class PoolBudgets:
         one = hour + disk / cost_now.month_hours(now)
         rate = cost_now.of_pool(context.cache, context.prices, pool.key.path, now)
         present = rate.total + one * rate.unpriced
-        month = Decimal(0)
+        month, unread = Decimal(0), ""
         if budget.usd_per_month is not None:
             month = await self._month(pool, present, one, now)
+            unread = UNREAD if self._left_out and month < budget.usd_per_month else ""
         coming = sum(map(_coming, context.cache.by(indices.WORKERS_OF_POOL, pool.key.path)))
-        return budgets.budget_bound(budget, Spending(present + one * coming, month, one))
+        return budgets.budget_bound(budget, Spending(present + one * coming, month, one, unread))
 
     async def _month(self, pool: Pool, hour: Decimal, one: Decimal, now: datetime) -> Decimal:
         """Return what the month has cost so far."""
@@ -83,7 +88,7 @@ class PoolBudgets:
 
     async def _read(self, start: datetime, now: datetime) -> None:
         context = self._context
-        fleet = await paid_fleet.read(self._ledger, context.cache, context.prices, start, now)
+        fleet = await paid_fleet.machines(self._ledger, context.cache, context.prices, start, now)
         found: dict[tuple[str, str], _Spent] = {}
         for number, part in enumerate(shares.parts(fleet.machines, {}, Window.of(start)), 1):
             if number % PARTS_AT_ONCE == 0:
@@ -94,7 +99,7 @@ class PoolBudgets:
                 spent.usd += part.usd
             elif part.kind != "stopped":
                 spent.unpriced_hours += part.seconds / 3600
-        self._spent, self._read_at = found, now
+        self._spent, self._read_at, self._left_out = found, now, fleet.left_out
 
 
 def _coming(worker: Worker) -> bool:

@@ -26,7 +26,9 @@ FILE_BYTES = 1 << 20
 """The largest price file: all types of all regions of EC2 are a tenth of it."""
 Model = Literal["on_demand", "spot", "reserved"]
 """How a machine is bought."""
-Usd = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+MOST_USD = 1e6
+"""The highest price of anything: sums of what costs more are no longer exact."""
+Usd = Annotated[float, msgspec.Meta(ge=0, le=MOST_USD)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -230,6 +232,6 @@ def hourly_usd(
 ) -> float | None:
     """Return US dollars an hour: what the template states, else the list's price, else None."""
     if stated > 0:
-        return stated
+        return stated if stated <= MOST_USD else None
     found = listed.hourly(region, instance_type)
     return None if found is None else float(found)

@@ -12,7 +12,7 @@ from labfleet.decisions.costs.shares import KINDS, Kind, Part
 By = Literal["pool", "session", "person", "course"]
 MICRO = Decimal("0.000001")
 _NAMES: Mapping[By, Callable[[Part], str]] = {
-    "pool": lambda part: part.paid.pool,
+    "pool": lambda part: label(part.paid.namespace, part.paid.pool),
     "session": lambda part: part.session,
     "person": lambda part: part.owner,
     "course": lambda part: part.course,
@@ -41,6 +41,11 @@ class Sum:
             self.unpriced.update(part.paid.unpriced)
         else:
             self.usd[part.kind] += part.usd
+
+
+def label(namespace: str, name: str) -> str:
+    """Return a name for people, with its namespace unless that is `default`; of nothing it is empty."""
+    return name if namespace == "default" or not name else f"{namespace}/{name}"
 
 
 def summed(parts: Iterable[Part], by: By) -> dict[str, Sum]:

@@ -15,6 +15,7 @@ from labfleet.resources import meta, providers
 from labfleet.resources.cluster import Cluster
 from labfleet.resources.machine import Machine, plain_fingerprint
 from labfleet.resources.pool import FINALIZER_WORKERS, PAUSED_MARK, Pool, PoolPhase
+from labfleet.resources.prices import MOST_USD
 from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -261,6 +262,9 @@ def _machine(machine: Machine, where: str, *, launched: bool = True) -> None:
         raise intake.invalid(
             *((f"{inside}.{field}" if field else inside, what) for field, what in wrong)
         )
+    if machine.hourly_price_usd > MOST_USD:
+        told = f"must be at most {MOST_USD:,.0f}"
+        raise intake.invalid((f"{where}.hourlyPriceUsd", told))
     pinned = machine.cml.tls.fingerprint
     if pinned is not None and plain_fingerprint(pinned) is None:
         told = "not a SHA-256: 64 hex digits are wanted, with or without colons"

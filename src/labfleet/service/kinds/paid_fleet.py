@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 from labfleet.decisions.costs.shares import Paid, Ran, Stay
+from labfleet.decisions.costs.statements import label
 from labfleet.engine.cache import Cache
 from labfleet.resources import course, refs
 from labfleet.resources.history import Run, RunKind
@@ -16,6 +18,8 @@ from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker
 from labfleet.service.core.paid_ledger import PaidLedger
 from labfleet.service.kinds import indices, paid_rows
+
+ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +44,39 @@ async def read(
     ledger: PaidLedger, cache: Cache, listed: PriceList, since: datetime, now: datetime
 ) -> PaidFleet:
     """Return the fleet's paid time from an instant to now; the work grows with that time alone."""
-    left = False
+    fleet = await machines(ledger, cache, listed, since, now)
     now = now.replace(microsecond=0)  # bills count whole seconds
-    gathered: dict[str, _Gathered] = {}
-    rows, more = await ledger.rows(RunKind.PAID, since)
-    left |= more
-    for run in rows:
-        _take_row(gathered, run)
-    for worker in cache.all(Worker):
-        _take_live(gathered, worker, listed, now)
     stays: dict[str, list[Stay]] = {}
     rows, more = await ledger.rows(RunKind.HOSTED, since)
-    left |= more
-    for run in rows:
+    for number, run in enumerate(rows, 1):
+        await _breathe(number)
         uid = str(run.parameters.get("worker_uid", ""))
         stays.setdefault(uid, []).append(_stay(run))
     for uid, each in _live_stays(cache, now):
         stays.setdefault(uid, []).append(each)
+    return PaidFleet(fleet.machines, stays, fleet.left_out or more)
+
+
+async def machines(
+    ledger: PaidLedger, cache: Cache, listed: PriceList, since: datetime, now: datetime
+) -> PaidFleet:
+    """Return the same without whose sessions it was for, which a budget does not ask."""
+    now = now.replace(microsecond=0)  # bills count whole seconds
+    gathered: dict[str, _Gathered] = {}
+    rows, more = await ledger.rows(RunKind.PAID, since)
+    for number, run in enumerate(rows, 1):
+        await _breathe(number)
+        _take_row(gathered, run)
+    for worker in cache.all(Worker):
+        _take_live(gathered, worker, listed, now)
     found = (_paid(name, each, listed) for name, each in gathered.items())
-    return PaidFleet(tuple(each for each in found if each is not None), stays, left)
+    return PaidFleet(tuple(each for each in found if each is not None), {}, more)
+
+
+async def _breathe(number: int) -> None:
+    """Let other tasks run after some hundreds of rows: everybody may ask what their sessions cost."""
+    if number % ROWS_AT_ONCE == 0:
+        await asyncio.sleep(0)
 
 
 def _take_row(gathered: dict[str, _Gathered], run: Run) -> None:
@@ -144,9 +162,9 @@ def _start(run: Ran) -> datetime:
 def _stay(run: Run) -> Stay:
     return Stay(
         worker=str(run.parameters.get("worker_uid", "")),
-        session=run.name if run.namespace == "default" else f"{run.namespace}/{run.name}",
+        session=label(run.namespace, run.name),
         owner=run.owner,
-        course=str(run.parameters.get("course", "")),
+        course=label(run.namespace, str(run.parameters.get("course", ""))),
         start=run.started_at or run.ended_at,
         end=run.ended_at,
         weight=(
@@ -173,7 +191,7 @@ def stay_of(session: Session, worker: Worker, now: datetime) -> Stay | None:
         worker=worker.metadata.uid,
         session=session.key.label,
         owner=session.spec.owner,
-        course=session.metadata.labels.get(course.LABEL, ""),
+        course=label(session.namespace, session.metadata.labels.get(course.LABEL, "")),
         start=since,
         end=max(now, since),
         weight=(float(held.amounts.cpu_milli), float(held.amounts.memory_mib)),

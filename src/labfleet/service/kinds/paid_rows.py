@@ -16,7 +16,7 @@ from labfleet.resources import amounts, course, providers
 from labfleet.resources.history import Run, RunKind, typed
 from labfleet.resources.machine import Machine
 from labfleet.resources.paid_time import PaidTime
-from labfleet.resources.prices import PriceList
+from labfleet.resources.prices import MOST_USD, PriceList
 from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.session import TERMINAL, Session, SessionStatus
 from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
@@ -93,8 +93,11 @@ def described(machine: Machine | None, seen: str | None) -> dict[str, object]:
 
 
 def hour_of(machine: Machine | None, seen: str | None, listed: PriceList) -> Decimal | None:
-    """Return US dollars of an hour of a machine: as stated, else as listed, else None."""
-    if machine is None:
+    """Return US dollars of an hour of a machine: as stated, else as listed, else None.
+
+    A stated price beyond all bounds, which earlier versions took, is not known.
+    """
+    if machine is None or machine.hourly_price_usd > MOST_USD:
         return None
     if machine.hourly_price_usd > 0:
         return Decimal(repr(machine.hourly_price_usd))

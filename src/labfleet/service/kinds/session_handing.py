@@ -2,7 +2,8 @@
 
 One rule for sessions and for the seats of groups. What was personal stays with whoever had it
 before: e-mail address, values of variables, check-in, and the kept lab that it was to begin with.
-What was booked passes on: slot, claim, worker, length, and how far it has been extended.
+What was booked passes on: slot, claim, worker, length, and how far it has been extended. An order of
+its lab that is still open ends: nobody's work is lost to what somebody before them ordered.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from labfleet.decisions import lab_orders
 from labfleet.resources.definition import Definition
 from labfleet.resources.hand_over import HandedOver, SessionOffer
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
@@ -21,6 +23,7 @@ from labfleet.service.kinds.admitted import Admitted, with_spec, with_status
 
 _ENDING = TERMINAL | {SessionPhase.COLLECTING, SessionPhase.STOPPING}
 _NO_LAB = frozenset({SessionPhase.PENDING, SessionPhase.SCHEDULED})
+_GIVEN = "the session was given to somebody else before it was done"
 
 
 def given(
@@ -33,6 +36,7 @@ def given(
     environment: Mapping[str, str] | None = None,
 ) -> Session:
     """Return a session as another person's, without what was personal of the one before."""
+    order = lab_orders.closed(session.spec.lab_order, session.status.lab_order, _GIVEN, at)
     session = with_spec(
         session,
         owner=to,
@@ -47,6 +51,7 @@ def given(
         handed_over=HandedOver(by=by, at=at),
         checked_in_at=None,
         checked_in_by="",
+        lab_order=order,
     )
 
 

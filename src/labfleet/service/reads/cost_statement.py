@@ -116,7 +116,7 @@ def _row(line: Line, found: Sum, usd: Decimal) -> StatementRow:
     paid, kind = line
     known = not found.unpriced_seconds or bool(found.total)
     return StatementRow(
-        pool=costs.label(paid.namespace, paid.pool),
+        pool=statements.label(paid.namespace, paid.pool),
         worker=paid.name,
         machine=paid.machine,
         type=paid.kind,

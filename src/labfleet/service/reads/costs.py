@@ -1,21 +1,22 @@
 """What the fleet costs: now, today, this month, and to the month's end as it is booked.
 
 Operators and admins see all of it. A user sees what the own sessions cost and nothing of others,
-because prices of an hour or a pool would tell of theirs. Programs see nothing.
+because prices of an hour or a pool would tell of theirs, for this month and the one before: each
+earlier one is a long reading, and there are many users. Programs see nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
 
 from labfleet.decisions.costs import shares, statements
 from labfleet.decisions.costs.shares import Part, Window
-from labfleet.decisions.costs.statements import By, Sum
+from labfleet.decisions.costs.statements import By, Sum, label
 from labfleet.kernel import errors
 from labfleet.resources.meta import Record
 from labfleet.service.core import access, intake
@@ -27,6 +28,7 @@ from labfleet.service.kinds.paid_fleet import PaidFleet
 from labfleet.service.reads import cost_forecast
 
 MOST_LINES = 1000
+DAY = timedelta(days=1)
 PARTS_AT_ONCE = 500
 
 
@@ -120,6 +122,8 @@ def month_of(text: str, now: datetime) -> datetime:
         raise intake.invalid(("month", "write it as 2026-11")) from None
     if found > now:
         raise intake.invalid(("month", "lies ahead: nothing was paid in it yet"))
+    if found < intake.EARLIEST:
+        raise intake.invalid(("month", f"lies before {intake.EARLIEST.year}"))
     return found
 
 
@@ -144,6 +148,8 @@ async def read(
     await services.fresh()
     now = services.clock.now()
     start = month_of(month, now)
+    if not everything and start < shares.month_start(shares.month_start(now) - DAY):
+        raise intake.invalid(("month", "you see this month and the one before"))
     window = Window.of(start)
     fleet = await paid_fleet.read(services.ledger, services.cache, services.prices, start, now)
     if not everything:
@@ -239,11 +245,6 @@ async def parts_of(fleet: PaidFleet, window: Window) -> list[Part]:
         if count % PARTS_AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
-
-
-def label(namespace: str, name: str) -> str:
-    """Return the name of a pool for people, with its namespace unless that is `default`."""
-    return name if namespace == "default" or not name else f"{namespace}/{name}"
 
 
 def _lines(found: Iterable[Part], by: By) -> list[CostLine]:

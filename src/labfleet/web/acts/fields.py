@@ -141,7 +141,8 @@ def _instant(text: str, name: str) -> datetime:
     if there is None:
         raise ValueError(f"cannot be read by the clocks of {name[:64]!r}: write for example "
                          "Europe/Warsaw")  # fmt: skip
-    try:
-        return clock.in_utc(there)
-    except OverflowError:
-        raise ValueError("lies outside the years 1 to 9999") from None
+    found = clock.in_utc(there)
+    if not intake.EARLIEST <= found <= intake.LATEST:
+        years = f"{intake.EARLIEST.year} and {intake.LATEST.year}"
+        raise ValueError(f"must lie between the years {years}")
+    return found

@@ -7,12 +7,13 @@ from datetime import datetime
 
 from labfleet.decisions.lifecycle.session.phases import BOUND
 from labfleet.kernel.quantity import count
-from labfleet.resources import prices, zones
+from labfleet.resources import zones
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.kinds import indices
 from labfleet.service.kinds.session_times import NOT_BEGUN
+from labfleet.service.reads import running_costs
 
 NAMED = 8
 """How many objects a sentence names; the rest is counted."""
@@ -56,12 +57,9 @@ def drained(services: ServiceContext, worker: Worker, deadline: datetime | None)
     return [each for each in told if each]
 
 
-def price(worker: Worker) -> str:
+def price(services: ServiceContext, worker: Worker) -> str:
     """Return what an hour of a worker's machine costs; that it is not known, when it is not."""
-    machine = worker.spec.machine
-    kind = worker.status.machine.type
-    stated = 0.0 if machine is None else machine.hourly_price_usd
-    found = prices.hourly_usd(kind, stated=stated)
+    found = running_costs.hourly_usd(worker, services.prices)
     if found is None:
         return "What an hour of its machine costs is unknown: neither template nor price list says."
     return f"Its machine costs ${found:.2f} an hour while it runs."

@@ -80,7 +80,12 @@ def _price(services: ServiceContext, pool: Pool) -> float | None:
         return None
     machine = template.spec.machine
     kind = providers.first_type(machine.provider)
-    return prices.hourly_usd(kind, stated=machine.hourly_price_usd)
+    return prices.hourly_usd(
+        kind,
+        stated=machine.hourly_price_usd,
+        region=machine.provider.region,
+        listed=services.prices,
+    )
 
 
 def _scale_back(doing: Doing) -> str:

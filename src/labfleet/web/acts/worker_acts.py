@@ -145,19 +145,22 @@ async def _stop_follows(doing: Doing) -> Sequence[str]:
     return [
         *hits.drained(doing.services, doing.obj, None),
         "It is stopped once it is empty; its disk stays, and goes on costing money.",
-        hits.price(doing.obj),
+        hits.price(doing.services, doing.obj),
     ]
 
 
 async def _start_follows(doing: Doing) -> Sequence[str]:
-    return ["Its machine is started, and takes sessions once CML is ready.", hits.price(doing.obj)]
+    return [
+        "Its machine is started, and takes sessions once CML is ready.",
+        hits.price(doing.services, doing.obj),
+    ]
 
 
 async def _terminate_follows(doing: Doing) -> Sequence[str]:
     return [
         *hits.drained(doing.services, doing.obj, None),
         "Once it is empty its licence is given back, and its machine and disk are gone for good.",
-        hits.price(doing.obj),
+        hits.price(doing.services, doing.obj),
     ]
 
 
