@@ -112,6 +112,9 @@ def test_csv_quotes_what_must_be_quoted(run, fleet):
 def test_colour_only_on_a_terminal(run, fleet):
     """Colour is for terminals, and NO_COLOR and --color decide over it."""
     assert "\x1b[32m" in run("get", "workers", out_tty=True).out
+    heading = run("get", "pools", out_tty=True).out.splitlines()[0]
+    assert "READY" in heading
+    assert "\x1b" not in heading
     assert "\x1b" not in run("get", "workers").out
     assert "\x1b" not in run("get", "workers", out_tty=True, env={"NO_COLOR": "1"}).out
     assert "\x1b[32m" in run("get", "workers", "--color", "always").out

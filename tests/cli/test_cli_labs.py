@@ -14,10 +14,11 @@ OTHER = {**ROW, "id": "l2", "whose": "ignored", "session": "", "owner": "pr\x1bo
 
 @pytest.fixture
 def fleet(stub):
-    """A worker with two labs, one with none, and one that was not looked at."""
+    """A worker with two labs, one with none, one not looked at, one without a lab of the caller."""
     for name, more in (
         ("w-1", {"count": 4, "more": 2, "labs": [ROW, OTHER], "seen": "2026-11-27T11:59:00Z"}),
         ("w-2", {"count": 0, "more": 0, "labs": [], "seen": None}),
+        ("w-4", {"count": None, "more": 0, "labs": [], "seen": None}),
         ("w-3", {"count": None, "more": 0, "labs": None, "seen": None}),
     ):
         stub.answers[f"GET /api/v1/workers/{name}/labs"] = (200, {"worker": name, **more})
@@ -40,9 +41,10 @@ def test_labs_are_listed_with_whose_they_are(run, fleet):
 
 
 def test_none_and_unknown_are_told_apart(run, fleet):
-    """An empty server has no row and says so; one that was not seen says that."""
+    """An empty server says so, one that was not seen says that; to users theirs is all they hear of."""
     assert "no lab there has nodes" in run("labs", "w-2").err
     assert "were not seen" in run("labs", "w-3").err
+    assert "no lab that you may see there has nodes" in run("labs", "w-4").err
 
 
 def test_ignoring_needs_a_reason_and_is_taken_back_without(run, fleet):

@@ -15,7 +15,7 @@ from fleet_world import world as opened
 
 from labfleet.api.streams.latest_frames import Frames
 from labfleet.interfaces import store as stores
-from labfleet.resources.kinds import KINDS
+from labfleet.resources.kinds import KINDS, Kind
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.web import lists, words
@@ -194,3 +194,10 @@ async def test_what_a_page_follows_the_stream_knows(browser: Browser) -> None:
             assert set(words_followed) <= {*KINDS, *Frames}, path
             seen += bool(words_followed)
     assert seen > len(KINDS)
+
+
+@pytest.mark.parametrize("row", [each for each in KINDS.values() if each.page is None])
+def test_a_list_fits_a_laptop(row: Kind) -> None:
+    """All columns of a kind stand beside the navigation at 1280 px: 84 ems of 13 px."""
+    ems = {2: 8.5, 3: 11.9}
+    assert 2.6 + sum(ems[each.wide] for each in lists.section_of(row).columns) <= 84, row.name

@@ -13,6 +13,7 @@ from labfleet.web.sheet import Head, Part
 from labfleet.web.values import Cell
 
 
+# private _HEADS: the columns of real tabs, which were squeezed.
 @pytest.mark.parametrize("heads", [labs._HEADS, ports._HEADS, (Head("A", 5),) * 6])
 def test_a_table_is_as_wide_as_its_columns(heads: tuple[Head, ...]) -> None:
     """What the others leave to a column without a width is enough for words, to ten ems."""

@@ -194,6 +194,11 @@ async def test_a_waiting_sessions_page_says_what_helps(browser: Browser) -> None
     assert "It waits for a worker that has its node and image definitions" in text
     theirs = plain(await browser.get("/sessions/mine", "user", "kim"))
     assert "If it lasts: Use a definition whose topology names what workers have" in theirs
+    other = await world.session("other", owner="kim")
+    decided = Decision(outcome="waiting", reason="WorkerNotReady", message="none", at=at)
+    await world.status(other, decision=decided)
+    advice = plain(await browser.get("/sessions/other")).partition("If it lasts:")[2]
+    assert "<code>labfleet get " in advice.partition("</p>")[0]
 
 
 @pytest.mark.asyncio

@@ -137,9 +137,7 @@ async def detail(
         since=None if found is None or found.since is None else values.instant(found.since, now),
         deadline=None if deadline is None else values.instant(deadline.at, now),
         advice=_advice(found),
-        starts=""
-        if found is None or found.expected is None
-        else session_told.words(found.expected),
+        starts=_starts(found),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=_verdicts(found),
         sessions=_sessions(services, caller, obj),
@@ -159,6 +157,11 @@ async def detail(
         dates=course_dates.of(obj),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _starts(found: Explanation | None) -> str:
+    """Return when a session that waits may start; "" when that is not asked."""
+    return "" if found is None or found.expected is None else session_told.words(found.expected)
 
 
 def _href(opened: Opened, title: str) -> str:

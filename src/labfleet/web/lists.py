@@ -28,6 +28,8 @@ from labfleet.web.words import Section
 
 SHOWS = {"live": "Live", "over": "Over", "all": "All"}
 """What may be shown of a kind whose objects end: those that do not yet, those that have, or both."""
+FEW = 5
+"""Up to so many columns beside the name a list has wide ones."""
 _NEWEST = "-metadata.creationTimestamp"
 _WORKED_OUT = frozenset({"live", "load"})
 _BESIDE = {
@@ -147,10 +149,11 @@ async def page(services: ServiceContext, caller: Caller, row: Kind, asked: Asked
 
 def section_of(row: Kind) -> Section:
     """Return the table of a kind, of the columns that it declares for terminals."""
+    own = [each for each in row.columns if not each.wide]
+    wide = 3 if len(own) <= FEW else 2  # many in the width of a laptop
     shown = [
-        PageColumn(words.label(each.title), "text", each.path, absent="none", wide=3)
-        for each in row.columns
-        if not each.wide
+        PageColumn(words.label(each.title), "text", each.path, absent="none", wide=wide)
+        for each in own
     ]
     columns = (PageColumn("Name", "name", wide=3), *shown)
     return Section(row.name, row.plural, row.plural.capitalize(), columns, "")

@@ -75,7 +75,9 @@ def _show(call: Call, target: targets.Target, answer: dict[str, Any]) -> int:
     seen = answer.get("seen")
     told = f"seen {call.out.age(seen)} ago" if seen else "when they were seen is not known here"
     if not rows:
-        told = f"no lab there has nodes, {told}"
+        # Without a count others' labs may be there: users see those of their own sessions only.
+        seeing = "" if answer.get("count") is not None else "that you may see "
+        told = f"no lab {seeing}there has nodes, {told}"
     call.out.note(f"{target}: {told}")
     if answer.get("more"):
         call.out.note(f"{answer['more']} more are not listed")

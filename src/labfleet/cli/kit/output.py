@@ -212,10 +212,11 @@ class Output:
             return ""
         widths = [max(len(row[at]) for row in shown) for at in range(len(titles))]
         lines = []
-        for row in shown:
+        for number, row in enumerate(shown):
+            # A heading such as READY is no state.
+            paint = self._paint if number or not self.headers else _plain
             painted = [
-                self._paint(cell, cell.ljust(width))
-                for cell, width in zip(row, widths, strict=True)
+                paint(cell, cell.ljust(width)) for cell, width in zip(row, widths, strict=True)
             ]
             lines.append("  ".join(painted).rstrip() + "\n")
         return "".join(lines)
@@ -233,6 +234,10 @@ class Output:
         if not self.color or cell not in _GOOD | _BAD:
             return padded
         return f"\x1b[{32 if cell in _GOOD else 31}m{padded}\x1b[0m"
+
+
+def _plain(_cell: str, padded: str) -> str:
+    return padded
 
 
 def choose(

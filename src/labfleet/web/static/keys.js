@@ -104,7 +104,7 @@ function rowHere() {
 function move(step) {
   /** @type {NodeListOf<HTMLTableRowElement>} */
   const all = document.querySelectorAll(ROWS);
-  const rows = [...all].filter((row) => row.checkVisibility());
+  const rows = [...all].filter((row) => row.checkVisibility() && row.querySelector("a"));
   const here = rowHere();
   const at = here ? rows.indexOf(here) + step : 0;
   const link = rows[Math.max(0, Math.min(rows.length - 1, at))]?.querySelector("th a, a");
