@@ -1,10 +1,10 @@
-"""Makes docs/images/page.png: the first page of a running demo, as Chromium shows it.
+"""Makes docs/images/*.png: the main pages of a running demo, as Chromium shows them.
 
     .venv/bin/python scripts/page_picture.py
 
 It runs a demo of its own for about two minutes and needs Debian's package chromium. The words of
-the page (navigation, headings) go into the file too, where tests/web/test_page_picture.py looks
-whether the picture shows the page of today.
+the first page (navigation, headings) go into its file too, where tests/web/test_page_picture.py
+looks whether the picture shows the page of today.
 """
 
 from __future__ import annotations
@@ -24,6 +24,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "page.png"
 WORD = b"labfleet-page"
 PORT = 18470
+WIDE, PHONE = (1440, 1000), (390, 844)
+# File, address and size; an address that ends with a selector is that of its first link.
+OTHERS = (
+    ("fleet.png", "/fleet", WIDE),
+    ("worker.png", "/fleet a[href^='/workers/'] ?tab=monitoring", WIDE),
+    ("calendar.png", "/calendar", WIDE),
+    ("topology.png", "/definitions a[href^='/definitions/'] ?tab=topology", WIDE),
+    ("simulations.png", "/simulations", WIDE),
+    ("my-labs.png", "/my-labs", PHONE),
+)
 SECONDS = 240.0
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # What stands around the rows; the demo's rows differ from run to run.
@@ -31,6 +41,7 @@ WORDS = """({
   navigation: [...document.querySelectorAll('nav a')].map((each) => each.textContent.trim()),
   headings: [...document.querySelectorAll('thead th')].map((each) => each.textContent.trim()),
 })"""
+LIVE = "document.getElementById('mark')?.dataset.state === 'live'"
 BUSY = """Number(document.querySelector('[data-vital="Session/running"] b')?.textContent) >= 12
   && document.getElementById('mark')?.dataset.state === 'live'"""
 
@@ -55,8 +66,8 @@ def words_of(png: bytes) -> Any:
     return None
 
 
-async def picture(folder: Path) -> bytes:
-    """Return the picture of the demo whose token lies in the folder, with the page's words."""
+async def pictures(folder: Path) -> dict[str, bytes]:
+    """Return the pictures of the demo whose token lies in the folder; the first has its words."""
     sys.path.insert(0, str(ROOT / "tests" / "web"))
     from chromium import chromium as started
 
@@ -66,10 +77,7 @@ async def picture(folder: Path) -> bytes:
             await asyncio.sleep(0.5)
     async with started(folder / "profile") as browser:
         tab = await browser.open()
-        await tab.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=1440, height=1000, deviceScaleFactor=1, mobile=False,
-        )  # fmt: skip
+        await _sized(tab, WIDE)
         # New rows are tinted for a moment.
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         await tab.call("Emulation.setEmulatedMedia", features=[still])
@@ -86,7 +94,33 @@ async def picture(folder: Path) -> bytes:
             while not await tab.run(BUSY):  # noqa: ASYNC110 - it is the page that changes
                 await asyncio.sleep(0.5)
         found = await tab.run(WORDS)
-        return with_words(await tab.picture(folder / "page.png"), found)
+        made = {PICTURE.name: with_words(await tab.picture(folder / PICTURE.name), found)}
+        for name, address, size in OTHERS:
+            await _sized(tab, size)
+            await _opened(tab, address)
+            made[name] = await tab.picture(folder / name)
+        return made
+
+
+async def _sized(tab: Any, size: tuple[int, int]) -> None:
+    await tab.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=size[0], height=size[1], deviceScaleFactor=1, mobile=size == PHONE,
+    )  # fmt: skip
+
+
+async def _opened(tab: Any, address: str) -> None:
+    """Open a page, or the one that the first link of a selector on it leads to, and let it settle."""
+    path, _, selector = address.partition(" ")
+    await tab.go(f"http://127.0.0.1:{PORT}{path}")
+    if selector:
+        selector, _, query = selector.rpartition(" ")
+        there = json.dumps(f"main {selector}")
+        href = await tab.run(f"new URL(document.querySelector({there}).href).pathname")
+        await tab.go(f"http://127.0.0.1:{PORT}{href}{query}")
+    async with asyncio.timeout(SECONDS):
+        while not await tab.run(LIVE):  # noqa: ASYNC110 - it is the page that changes
+            await asyncio.sleep(0.5)
 
 
 async def _form(tab: Any) -> bool:
@@ -96,7 +130,7 @@ async def _form(tab: Any) -> bool:
 
 
 async def main() -> None:
-    """Run a demo, take the picture, end the demo."""
+    """Run a demo, take the pictures, end the demo."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         demo = await asyncio.create_subprocess_exec(
@@ -104,7 +138,8 @@ async def main() -> None:
             stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            PICTURE.write_bytes(await picture(folder))
+            for file, png in (await pictures(folder)).items():
+                PICTURE.with_name(file).write_bytes(png)
         finally:
             os.kill(demo.pid, signal.SIGINT)
             await demo.wait()

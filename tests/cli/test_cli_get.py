@@ -143,6 +143,14 @@ def test_the_server_sorts_and_selects(run, fleet):
     assert query["namespace"] == "other"
 
 
+def test_the_server_searches(run, fleet):
+    """A text goes to the server; it chooses from a list, so names and --watch beside it are refused."""
+    run("get", "sessions", "--search", "exam")
+    assert fleet.calls("GET")[-1].query["q"] == "exam"
+    for more in (("s1",), ("--watch",)):
+        assert run("get", "sessions", "--search", "exam", *more).code == 2
+
+
 def test_several_kinds_and_several_names(run, fleet):
     """Kinds may be listed together, and what is missing is said after what is there."""
     assert run("get", "workers,sessions", "-q").out == "w-1\nw-2\ns-1\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surface_of_bounds import BOUNDS
 from surface_of_courses import COURSES
 from surface_of_drift import DRIFT
 from surface_of_groups import GROUPS
@@ -34,16 +35,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     }
     | SESSIONS
     | COURSES
-    | {
-        f"/components/schemas/{record}/properties/{name}/anyOf/0/exclusiveMaximum": "none is 2**53"
-        for record, names in (
-            ("CmlDataReport", "uptime_seconds"),
-            ("CmlNumbers", "uptime_seconds memory_total memory_used memory_free"),
-            ("CmlNumbers", "disk_total disk_used disk_free"),
-            ("Ec2Numbers", "network_in_bytes network_out_bytes"),
-        )
-        for name in names.split()
-    }
+    | BOUNDS
     | {
         f"/paths/~{name}/post/parameters": "runs have a namespace, given in the query"
         for name in ("request_run", "simulation_complete")

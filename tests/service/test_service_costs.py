@@ -134,6 +134,10 @@ async def test_a_past_month_has_no_forecast_and_a_later_one_is_refused(world: Wo
     for wrong in ("2999-01", "soon"):
         with pytest.raises(errors.Invalid):
             await costs.read(world.services, ADMIN, month=wrong)
+    before = (START.replace(day=1) - timedelta(days=1)).strftime("%Y-%m")
+    assert (await costs.read(world.services, who("user", "ann"), month=before)).lines == ()
+    with pytest.raises(errors.Invalid, match="one before"):
+        await costs.read(world.services, who("user", "ann"), month="2026-01")
 
 
 async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:

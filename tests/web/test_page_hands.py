@@ -61,10 +61,10 @@ async def test_a_page_asks_the_stream_for_what_it_shows_only(screen: Screen) -> 
 async def test_the_keyboard_goes_everywhere_and_can_be_switched_off(screen: Screen) -> None:
     """Rows, choosing, pages, the filter, the command box and help; off, single keys do nothing."""
     world = screen.browser.world
-    await world.template()
+    await world.definition()
     for name in ("a", "b"):
-        await world.make("Pool", name, {"template": "metal"})
-    tab = await screen.signed_in("/pools")
+        await world.session(name)
+    tab = await screen.signed_in("/sessions")
     focus = "document.activeElement.textContent"
 
     async def press(*keys: str) -> None:
@@ -77,8 +77,8 @@ async def test_the_keyboard_goes_everywhere_and_can_be_switched_off(screen: Scre
 
     await press("j", "j", "x")
     assert await tab.run(focus) == "b"
-    chosen = "[...document.querySelectorAll('input[name=pick]:checked')].map((each) => each.value)"
-    assert await tab.run(chosen) == ["Pool/default/b"]
+    chosen = "[...document.querySelectorAll('.pick input:checked')].map((each) => each.value)"
+    assert await tab.run(chosen) == ["default/b"]
     await press("k", "/")
     assert await tab.run("document.activeElement.name") == "q"
     await press("j")
@@ -88,18 +88,18 @@ async def test_the_keyboard_goes_everywhere_and_can_be_switched_off(screen: Scre
     await press("Escape")
     assert not await tab.run("document.getElementById('keys').open")
     await tab.call("Input.dispatchKeyEvent", type="keyDown", key="k", modifiers=2)
-    await tab.call("Input.insertText", text="pool b")
+    await tab.call("Input.insertText", text="session b")
     await tab.until("document.querySelector('#found a')?.textContent.startsWith('b')")
     await press("ArrowDown")
-    assert await tab.run("document.activeElement.getAttribute('href')") == "/pools/b"
+    assert await tab.run("document.activeElement.getAttribute('href')") == "/sessions/b"
     await press("Escape", "g", "d")
     await tab.until("location.pathname === '/definitions'")
     await tab.until("document.getElementById('help')?.hidden === false")
     await tab.run(
         "document.getElementById('help').click(); document.getElementById('keys-on').click()"
     )
-    await tab.go(f"{screen.url}/pools")
+    await tab.go(f"{screen.url}/sessions")
     await tab.until("document.getElementById('help')?.hidden === false")
     await press("j", "?", "g", "d")
     assert await tab.run("document.activeElement === document.body")
-    assert await tab.run("location.pathname") == "/pools"
+    assert await tab.run("location.pathname") == "/sessions"

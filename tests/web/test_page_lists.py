@@ -13,12 +13,14 @@ from counting_cache import CountingCache
 from fleet_world import ADMIN
 from fleet_world import world as opened
 
+from labfleet.api.streams.latest_frames import Frames
 from labfleet.interfaces import store as stores
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Metadata
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.web import lists, words
 from labfleet.web.view import Asked
+from labfleet.web.view_table import VIEWS
 
 EVIL = '"><img src=x onerror=alert(1)>'
 
@@ -178,3 +180,17 @@ async def test_the_first_page_looks_at_nothing_that_has_ended() -> None:
                     *made[start : start + stores.COMMIT_LIMIT], cause=cause
                 )
     assert touched[0] == touched[1]
+
+
+@pytest.mark.asyncio
+async def test_what_a_page_follows_the_stream_knows(browser: Browser) -> None:
+    """A word that is no kind and no frame would get the whole stream of a page refused."""
+    views = [view.path for view in VIEWS if not view.path.endswith("/") or view.path == "/"]
+    seen = 0
+    for path in (*views, *(f"/{row.plural}" for row in KINDS.values())):
+        page = Reader(plain(await browser.get(path)))
+        for each in page.all("div") + page.all("section"):
+            words_followed = re.findall(r"[^\s,]+", each.get("data-follows") or "")
+            assert set(words_followed) <= {*KINDS, *Frames}, path
+            seen += bool(words_followed)
+    assert seen > len(KINDS)

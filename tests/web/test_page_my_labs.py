@@ -45,6 +45,7 @@ async def test_without_a_lab_it_says_how_to_get_one(browser: Browser) -> None:
     """No empty tables: a command to book, and that what a teacher books appears by itself."""
     page = await mine(browser)
     assert "You have no lab." in page
+    assert page.count("Book one") == 1
     assert "labfleet apply -f session.yaml" in page
     assert Reader(page).all("article") == []
 
@@ -165,3 +166,14 @@ async def test_why_a_lab_cannot_be_reached_is_said_without_settings(browser: Bro
     assert "w1" not in shown
     await lifecycle.cancel(world.services, KIM, made.name, "default")
     assert "is being ended" in text(await mine(browser))
+
+
+async def test_who_gives_a_lab_away_is_back_at_their_labs(browser: Browser) -> None:
+    """After the offer they see their own labs, and their session names no group that it has not."""
+    await browser.world.definition()
+    await up(browser, 42)
+    page = text((await browser.get("/sessions/lab", "user", "kim")).raw.decode())
+    assert "Group none Seat none" in page
+    where = "/act/hand-over/sessions/lab"
+    sent = await browser.send(where, {"to": "eve"}, "user", "kim")
+    assert (sent.status, sent.headers["location"]) == (303, "/my-labs")

@@ -11,9 +11,12 @@ from browser import Browser, plain
 from fleet_world import who
 
 from labfleet.resources.meta import Resource
+from labfleet.resources.paid_time import PaidTime
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
+from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
+from labfleet.service.reads import costs
 from labfleet.web.views import home, summary
 
 
@@ -68,6 +71,22 @@ async def test_a_price_that_is_not_known_is_no_zero(browser: Browser) -> None:
     said = words_of(plain(await browser.get("/", "operator")))
     assert "Machines now 4.36 USD/h" in said
     assert "Not counted unknown no price known: w-odd" in said
+
+
+@pytest.mark.asyncio
+async def test_an_hour_is_what_the_terminal_says_of_it(browser: Browser) -> None:
+    """With all machines counted and priced the page has the sum of `labfleet cost` too."""
+    await planted.store(browser, planted.worker(browser, "w-1"))
+    assert "With disks" not in words_of(plain(await browser.get("/", "operator")))
+    now = browser.world.clock.now()
+    paid = PaidTime(machine="i-w-1", disk_since=now, running_since=now, ready_at=now)
+    stored = await browser.world.services.objects.get(Worker, "w-1", "default")
+    await browser.world.status(stored, paid=paid)
+    await browser.world.services.fresh()
+    hour = costs.hour_now(browser.world.services).usd
+    assert hour > 4.36
+    said = words_of(plain(await browser.get("/", "operator")))
+    assert f"With disks and licences {hour:.2f} USD/h" in said
 
 
 @pytest.mark.asyncio

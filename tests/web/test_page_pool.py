@@ -8,7 +8,9 @@ from browser import Browser, plain
 from fleet_world import MACHINE
 from test_page_worker import words_of
 
-from labfleet.resources.pool import Loss, ScalingEvent
+from labfleet.resources.declaration import OVER
+from labfleet.resources.kinds import KINDS
+from labfleet.resources.pool import Loss, PoolPhase, ScalingEvent
 from labfleet.resources.worker import WorkerPhase
 
 
@@ -67,3 +69,18 @@ async def test_sessions_promises_events_and_yaml(browser: Browser) -> None:
     assert "labfleet calendar --pool exam" in said
     assert "created" in words_of(plain(await browser.get("/pools/exam?tab=events", "operator")))
     assert "kind: Pool" in plain(await browser.get("/pools/exam?tab=yaml", "operator"))
+
+
+@pytest.mark.asyncio
+async def test_a_pools_state_has_a_word_a_shape_and_a_tone(browser: Browser) -> None:
+    """Every phase of a pool has its own, and none leaves the list: the filter offers them all."""
+    await browser.world.template()
+    made = await browser.world.make("Pool", "exam", {"template": "metal"})
+    await browser.world.status(made, phase=PoolPhase.FAILED)
+    row = '<span class="state bad"><i aria-hidden="true">✕</i> FAILED</span>'
+    for path in ("/pools", "/pools/exam", "/"):
+        assert row in plain(await browser.get(path, "operator")), path
+    assert set(KINDS["Pool"].states) == set(PoolPhase)
+    assert all(each.order < OVER for each in KINDS["Pool"].states.values())
+    listed = plain(await browser.get("/pools"))
+    assert all(f"<option>{phase}</option>" in listed for phase in PoolPhase)

@@ -26,9 +26,12 @@ async def test_a_sessions_page_shows_what_differs_of_its_ports(browser: Browser)
     changes = {name: getattr(status, name) for name in status.__struct_fields__}
     await world.status(session, **changes)
     await world.services.fresh()
+    tab = plain(await browser.get("/sessions/exam-1?tab=ports"))
+    for told in ("same", "changed", "2099", "removed", "not there", "added", "5041"):
+        assert told in tab
+    assert "<b>x</b>" not in tab
     text = plain(await browser.get("/sessions/exam-1"))
-    for told in ("as given", "changed: 2099", "removed: not there", "added: 5041"):
-        assert told in text
     assert "labfleet observe session/exam-1" in text
+    assert "drift-caption" not in text
     assert "added &lt;b&gt;x&lt;/b&gt;_serial 5041" in text
     assert "<b>x</b>" not in text

@@ -1,4 +1,4 @@
-"""A definition's page says what it should ask for, to those who look after definitions."""
+"""The tab of a definition's observation says what it should ask for, to those who look after definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from browser import Browser, plain
 from labfleet.interfaces import store as stores
 from labfleet.resources.history import Run, RunKind, Use
 
-OURS = 'id="recommended"'
+TAB = "/definitions/campus?tab=observation"
+OURS = "What may be applied"
 
 
 async def past(browser: Browser, count: int) -> None:
@@ -36,10 +37,16 @@ async def past(browser: Browser, count: int) -> None:
 async def test_the_panel_has_figures_choices_and_the_command(browser: Browser) -> None:
     """What is configured, what was used, what follows, and how an admin applies it."""
     await past(browser, 6)
-    text = plain(await browser.get("/definitions/campus"))
+    assert OURS not in plain(await browser.get("/definitions/campus"))
+    text = plain(await browser.get(TAB))
     assert OURS in text
-    assert "needs a review" in text
-    for each in ("4 GiB", "700 MiB", "0 of 6", "no pool serves its track", "6 past sessions"):
+    for each in (
+        "4 GiB",
+        "700 MiB",
+        "0 of the last 6",
+        "no pool serves its track",
+        "6 past sessions",
+    ):
         assert each in text
     assert "labfleet recommend definition/campus --apply bound" in text
 
@@ -48,17 +55,17 @@ async def test_the_panel_has_figures_choices_and_the_command(browser: Browser) -
 async def test_without_sessions_the_panel_says_what_is_not_known(browser: Browser) -> None:
     """No figure is 0 where nobody measured, and nothing can be applied."""
     await past(browser, 0)
-    text = plain(await browser.get("/definitions/campus"))
-    assert '<span class="unknown">unknown</span>' in text
+    text = plain(await browser.get(TAB))
+    assert '<span class="unknown"' in text
     assert "0 past sessions" in text
     assert "--apply" not in text
 
 
 @pytest.mark.asyncio
 async def test_people_do_not_see_what_others_used(browser: Browser) -> None:
-    """A user reads the definition's page without the panel; an operator may only propose."""
+    """A user has no such tab; an operator may only propose."""
     await past(browser, 6)
-    assert OURS not in plain(await browser.get("/definitions/campus", role="user"))
-    text = plain(await browser.get("/definitions/campus", role="operator"))
+    assert (await browser.get(TAB, role="user")).status == 404
+    text = plain(await browser.get(TAB, role="operator"))
     assert "--propose bound" in text
-    assert "--apply" not in text.split(OURS)[1].split("</section>")[0]
+    assert "--apply" not in text

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from browser import Browser, plain
+from fleet_world import who
 
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
@@ -26,6 +27,18 @@ async def test_the_navigation_leads_only_where_one_may_go(browser: Browser, role
     for href in sorted(inner):
         reply = await browser.get(href, role)
         assert reply.status in {200, 303}, (href, reply.status)
+
+
+def test_somebody_with_labs_of_their_own_is_led_there_first() -> None:
+    """Role user begins with My labs, and is not led to a second Overview or queues of clusters."""
+    groups = dict(navigation.shown(who("user", "kim").principal))
+    assert groups["Now"][0].title == "My labs"
+    theirs = {each.href for links in groups.values() for each in links}
+    assert {"/queue", "/calendar", "/definitions"} <= theirs
+    assert not {"/live", "/queues"} & theirs
+    operators = dict(navigation.shown(who("operator", "olga").principal))
+    assert operators["Now"][0].href == "/"
+    assert {"/live", "/queues"} <= {each.href for links in operators.values() for each in links}
 
 
 def test_every_heading_is_known() -> None:

@@ -57,7 +57,7 @@ def test_headings_are_words() -> None:
     titles = {each.title for row in KINDS.values() for each in row.columns}
     shown = {title: words.label(title) for title in titles}
     assert shown["CPU-RESERVED%"] == "CPU reserved %"
-    assert shown["MEMORY(MiB)"] == "Memory (MiB)"
+    assert shown["MEMORY(MiB)"] == "Memory"
     assert shown["PRODUCT UUID"] == "Product UUID"
     assert (shown["USD/H"], shown["VERSION"]) == ("USD/h", "Version")
     for label in shown.values():
@@ -246,8 +246,10 @@ async def test_a_worker_shows_what_is_held_of_it(browser: Browser) -> None:
     assert "unknown not seen yet" in " ".join(page.rows["Worker/default/unseen"].split())
     detail = plain(await browser.get("/workers/x0000"))
     assert "24.5 of 96" in detail
-    assert "/sessions/a" in detail
-    assert 'Live sessions <span class="total">1<' in detail
+    assert "/sessions/a" not in detail
+    tab = plain(await browser.get("/workers/x0000?tab=sessions"))
+    assert "/sessions/a" in tab
+    assert 'On it now <span class="total">1<' in tab
 
 
 @pytest.mark.asyncio
@@ -459,13 +461,16 @@ async def test_a_sessions_page_says_where_its_lab_is(browser: Browser) -> None:
     page = await browser.page("/sessions/exam-1")
     links = {each.get("href") for each in page.all("a")}
     assert {"https://198.51.100.7", "https://198.51.100.7/lab/lab-1"} <= links
+    page = await browser.page("/sessions/exam-1?tab=access")
+    links = {each.get("href") for each in page.all("a")}
     assert "telnet://198.51.100.7:2001" in links
-    text = plain(await browser.get("/sessions/exam-1"))
+    text = plain(await browser.get("/sessions/exam-1?tab=access"))
     assert "tcp://198.51.100.7:2002" in text
     assert "tcp://198.51.100.7:2002" not in links
     halted = msgspec.structs.replace(shown, state="stopped", public_address=None)
     await world.status(worker, machine=halted)
     await world.services.fresh()
+    assert "198.51.100.7" not in plain(await browser.get("/sessions/exam-1?tab=access"))
     text = plain(await browser.get("/sessions/exam-1"))
     assert "198.51.100.7" not in text
     assert "its address is told when it runs" in text

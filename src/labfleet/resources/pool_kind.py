@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from labfleet.resources.conditions import Measured
-from labfleet.resources.declaration import Advice, Kind, Loud, columns, filters, runbook
-from labfleet.resources.pool import Pool
+from labfleet.resources.declaration import Advice, Kind, Loud, State, columns, filters, runbook
+from labfleet.resources.pool import Pool, PoolPhase
 from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 
 _EXPLAIN = "labfleet explain pool/NAME"
@@ -179,6 +179,20 @@ def _losses(pool: Pool) -> Measured:
     return Measured(value=len(pool.status.losses), unit="lost workers")
 
 
+_GROWS = State("starting", 1, "busy", "◔")
+_SHRINKS = State("ending", 3, "warn", "◑")
+# Even a pool that is terminated is not over: the next step removes it, and no list leaves it out.
+_STATES: dict[str, State] = {
+    PoolPhase.PENDING: State("waiting", 0, "wait", "○"),
+    PoolPhase.INITIALIZING: _GROWS,
+    PoolPhase.READY: State("running", 2, "good", "●"),
+    PoolPhase.SCALING_UP: _GROWS,
+    PoolPhase.SCALING_DOWN: State("running", 2, "good", "●"),
+    PoolPhase.DRAINING: _SHRINKS,
+    PoolPhase.TERMINATING: _SHRINKS,
+    PoolPhase.TERMINATED: State("ended", 5, "calm", "■"),
+    PoolPhase.FAILED: State("failed", 4, "bad", "✕"),
+}
 KIND = Kind(
     name="Pool",
     plural="pools",
@@ -205,6 +219,7 @@ KIND = Kind(
         "MESSAGE=status.message*",
     ),
     filters=filters("phase=status.phase"),
+    states=_STATES,
     frozen=("track", "name_prefix"),
     kept=("paused",),
     followed=True,

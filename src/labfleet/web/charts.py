@@ -10,7 +10,6 @@ from labfleet.resources.cluster import Cluster
 from labfleet.resources.history import Use
 from labfleet.resources.meta import Resource
 from labfleet.resources.series import Spread
-from labfleet.resources.session import TERMINAL, Session
 from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
 from labfleet.service.core.service_context import ServiceContext
 from labfleet.service.reads import series
@@ -48,7 +47,7 @@ class Used:
 
 
 async def of(services: ServiceContext, obj: Resource | None) -> Used | None:
-    """Return what a cluster, run or lab used; None for another kind, or one that never began."""
+    """Return what a cluster or run used; None for another kind, or one that never began."""
     if isinstance(obj, Cluster):
         recorded, live = dict[str, Use](), True
     elif isinstance(obj, Simulation):
@@ -56,10 +55,6 @@ async def of(services: ServiceContext, obj: Resource | None) -> Used | None:
         if not began or obj.status.decided_at is None:
             return None
         recorded, live = obj.status.used, obj.status.phase in OPEN
-    elif isinstance(obj, Session):
-        if obj.status.started_at is None:
-            return None
-        recorded, live = obj.status.used, obj.status.phase not in TERMINAL
     else:
         return None
     found = await series.of(services, obj)

@@ -19,7 +19,7 @@ from labfleet.resources.decision import Verdict
 from labfleet.resources.group import Group
 from labfleet.resources.kinds import Kind
 from labfleet.resources.meta import Key, Resource
-from labfleet.resources.session import TERMINAL, PortAllocation, Session, SessionPhase
+from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core import access, lookup, views
 from labfleet.service.core.kind_table import TABLE
@@ -35,7 +35,6 @@ from labfleet.web import (
     life_line,
     overview,
     panel_table,
-    recommended,
     seat_words,
     values,
     words,
@@ -47,25 +46,13 @@ from labfleet.web.course_dates import DateRow
 from labfleet.web.life_line import Step
 from labfleet.web.overview import RecentEvent, Table
 from labfleet.web.panel_table import Opened
-from labfleet.web.panels.ports import seen as seen_of
-from labfleet.web.recommended import Panel
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
-PORTS_ADDED = 50
-"""How many ports that somebody added to a lab its page lists; the condition counts all."""
+FEW = 10
+"""So many of its newest events stand on an object's first tab; the tab of events has all."""
 _CALENDAR = "/api/v1/calendar.ics"
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One port: what was assigned (None: added on the server by somebody), and what was seen last."""
-
-    name: str
-    given: PortAllocation | None
-    seen: Cell
-    where: Cell | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +71,14 @@ class Detail:
     starts: str
     facts: tuple[tuple[str, Cell], ...]
     verdicts: tuple[tuple[Verdict, str], ...]
-    ports: tuple[Port, ...]
     sessions: Table | None
     events: tuple[RecentEvent, ...]
+    all_events: str
+    """Where all its events are, when there are more than stand here."""
     times: Mapping[str, Cell]
     used: Used | None = None
     told: tuple[tuple[Cell, str], ...] = ()
     """What its owner was told, and when; the newest first."""
-    recommended: Panel | None = None
-    """What a definition should ask for, for those who look after definitions."""
     bad: frozenset[tuple[str, str]] = frozenset()
     """Conditions and the status of each with which it asks for somebody."""
     commands: tuple[str, ...] = ()
@@ -136,6 +122,10 @@ async def detail(
     if obj is not None and obj.metadata.uid != meant:
         other, obj, found = values.address(row.plural, real, namespace), None, None
     address = values.address(row.plural, real, namespace, uid)
+    happened = overview.recent_events(past[::-1], caller, now, only=meant)
+    tabs = Opened()
+    if obj is not None:
+        tabs = await panel_table.opened(services, caller, obj, asked, address)
     deadline = None if found is None else found.next_deadline
     return Detail(
         kind=row.name,
@@ -152,25 +142,28 @@ async def detail(
         else session_told.words(found.expected),
         facts=() if obj is None else _facts(services, caller, row, obj),
         verdicts=_verdicts(found),
-        ports=_ports(obj),
         sessions=_sessions(services, caller, obj),
         # Those of another object of this name are not its history.
-        events=overview.recent_events(past[::-1], caller, now, only=meant),
+        events=happened[:FEW] if tabs.tabs else happened,
+        all_events=_href(tabs, "Events") if len(happened) > FEW else "",
         times=_times(found, now),
-        used=await charts.of(services, obj),
-        recommended=await recommended.of(services, caller, obj),
+        # A session has a tab for it.
+        used=None if isinstance(obj, Session) else await charts.of(services, obj),
         told=_told(past, meant, now),
         bad=frozenset((str(name), str(status)) for name, status in row.news),
         commands=_commands(obj),
         other=other,
-        opened=Opened() if obj is None else await panel_table.opened(
-            services, caller, obj, asked, address
-        ),
+        opened=tabs,
         life=_life(services, obj, past, now),
         left=seat_words.left(obj, None, now) if isinstance(obj, Session) else None,
         dates=course_dates.of(obj),
         acts=() if obj is None else table.offered(services, caller, obj),
     )  # fmt: skip
+
+
+def _href(opened: Opened, title: str) -> str:
+    """Return the address of a tab; "" for the open one, and where there is none."""
+    return next((each.href for each in opened.tabs if each.title == title), "")
 
 
 def _verdicts(found: Explanation | None) -> tuple[tuple[Verdict, str], ...]:
@@ -249,10 +242,12 @@ def _facts(
             if value in ("", ()):
                 continue
             title = words.label(each.title)
-            if each.path == "status.seat.group":
+            if each.path == "status.seat.group" and value:
                 facts.append((title, _group(services, caller, obj, str(value))))
                 continue
-            text = _absent(each.path) if value is None else Cell("text", _plain(value))
+            text = _absent(each.path) if value is None else (
+                values.sized(each.path.split("|")[0], value) or Cell("text", _plain(value))
+            )  # fmt: skip
             if each.path == "spec.definition" and value and "definitions" in readable:
                 href = values.address("definitions", value, obj.metadata.namespace)
                 text = Cell("link", str(value), href=href)
@@ -325,7 +320,7 @@ def _link(url: str) -> Cell:
 
 
 def _absent(path: str) -> Cell:
-    if path.startswith("spec."):
+    if path.startswith(("spec.", "status.seat.")):
         return Cell("absent", "none")
     if path == "status.start":
         # A start is decided here, not observed; a session that never ran has none.
@@ -376,38 +371,12 @@ def _commands(obj: Resource | None) -> tuple[str, ...]:
     return ()
 
 
-def _ports(obj: Resource | None) -> tuple[Port, ...]:
-    if not isinstance(obj, Session):
-        return ()
-    seen, found = obj.status.observed_ports, obj.status.access
-    where = {} if found is None else {each.name: _link(each.url) for each in found.ports}
-    changes = {each.name: each for each in obj.status.port_changes}
-    made = [
-        Port(each.name, each, seen_of(changes.get(each.name), seen), where.get(each.name))
-        for each in obj.status.ports
-    ]
-    given = {each.name for each in obj.status.ports}
-    added = [each for each in obj.status.port_changes if each.name not in given][:PORTS_ADDED]
-    return (*made, *(Port(each.name, None, seen_of(each, seen)) for each in added))
-
-
 def _sessions(services: ServiceContext, caller: Caller, obj: Resource | None) -> Table | None:
-    """Return the live sessions of a worker, or those that are the seats of a group."""
-    here: list[Session]
-    if isinstance(obj, Group):
-        seats = group_seats.of(services, obj)
-        here = [each for each in seats if access.sees(caller.principal, each)]
-    elif isinstance(obj, Worker):
-        here = [
-            each
-            for each in overview.seen(services, caller, "Session")
-            if isinstance(each, Session)
-            and each.status.worker == obj.name
-            and each.metadata.namespace == obj.metadata.namespace
-            and each.status.phase not in TERMINAL
-        ]
-    else:
+    """Return the sessions that are the seats of a group; None for another kind."""
+    if not isinstance(obj, Group):
         return None
+    seats = group_seats.of(services, obj)
+    here = [each for each in seats if access.sees(caller.principal, each)]
     section = words.section("Session")
     assert section is not None  # noqa: S101 - sessions have a table, for the type checker
     now, readable = services.clock.now(), overview.readable(caller.principal)

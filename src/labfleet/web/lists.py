@@ -294,7 +294,7 @@ def _cell(column: PageColumn, obj: Resource, now: datetime) -> Cell:
         return values.instant(value, now)
     if column.path == "status.phase" and words.state(obj.kind, str(value)) is not words.STRANGE:
         return values.state(obj.kind, str(value))
-    return Cell("text", _text(value))
+    return values.sized(column.path.split("|")[0], value) or Cell("text", _text(value))
 
 
 def _text(value: Any) -> str:

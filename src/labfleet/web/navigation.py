@@ -17,7 +17,7 @@ OF_KIND = {
     "Session": "Labs",
     "Group": "Labs",
     "Course": "Labs",
-    "Definition": "Learning",
+    "Definition": "Labs",
     "Simulation": "Learning",
     "Cluster": "Learning",
     "Queue": "Learning",
@@ -40,6 +40,8 @@ KEYS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Esc",), "Leave a field, close a dialog"),
 )
 """What single keys do, as static/keys.js does it."""
+BESIDE = {"Queue": "Simulation"}
+"""Kinds that lead nowhere without another one: who may not read that is not led there."""
 GOES = {
     "h": ("/",),
     "l": ("/live",),
@@ -79,6 +81,8 @@ def shown(principal: Principal) -> tuple[tuple[str, tuple[Link, ...]], ...]:
         _add(found, principal, section.kind, Link(section.title, f"/{section.plural}"))
     for kind in words.listed():
         _add(found, principal, kind.name, Link(kind.plural.capitalize(), f"/{kind.plural}"))
+    # Stable: where somebody begins stands first.
+    found[GROUPS[0]].sort(key=lambda each: each.href != home(principal))
     found[GROUPS[-1]] += [Link("Tokens", token_page.ROOT), Link("API", "/docs")]
     return tuple((group, tuple(links)) for group, links in found.items() if links)
 
@@ -94,5 +98,6 @@ def goes(groups: tuple[tuple[str, tuple[Link, ...]], ...]) -> tuple[tuple[str, L
 
 def _add(found: dict[str, list[Link]], principal: Principal, kind: str, link: Link) -> None:
     own = any(view.path == link.href for view in view_table.VIEWS)
-    if access.may(principal, "read", kind) and not own:
+    wanted = (kind, BESIDE.get(kind, kind))
+    if not own and all(access.may(principal, "read", each) for each in wanted):
         found[OF_KIND.get(kind, GROUPS[-1])].append(link)

@@ -1,65 +1,32 @@
-"""The panel of a definition's page: what it asks for, what was used, what may be applied."""
+"""What a definition should ask for, in words: what may be applied, what follows, the commands."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from labfleet.kernel.quantity import count
 from labfleet.resources.definition import Definition
-from labfleet.resources.lab_bound import LabBound
 from labfleet.resources.lab_recommendation import LabRecommendation, PoolOutcome, SizeOption
 from labfleet.resources.meta import Key, Resource
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import recommendations
 
-_TITLES = {"cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage"}
+Choice = tuple[str, str, str, str, str]
+"""A value that may be applied: name, amounts, sessions that would have exceeded, outcome, refusal."""
 POOLS = 3
 """Pools that a row names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """The tables and sentences of the panel; `figures` are title, cells and evidence by dimension.
-
-    `choices` are name, amounts, sessions that would have exceeded, outcome and refusal by value.
-    """
-
-    figures: tuple[tuple[str, tuple[str, ...], str], ...]
-    choices: tuple[tuple[str, str, str, str, str], ...]
-    said: tuple[str, ...]
-    commands: tuple[str, ...]
-    needs_review: bool
-    looked_at: str
-
-
-async def of(services: ServiceContext, caller: Caller, obj: Resource | None) -> Panel | None:
-    """Return the panel of a definition, for those who look after definitions; else None."""
+async def choices(
+    services: ServiceContext, caller: Caller, obj: Resource | None
+) -> tuple[Choice, ...] | None:
+    """Return what may be applied, for those who look after definitions; else None."""
     if not isinstance(obj, Definition) or not access.may(
         caller.principal, "recommend", "Definition"
     ):
         return None
     known = await recommendations.known(services, obj)
     found = recommendations.of(services, obj, known)
-    admin = access.may(caller.principal, "apply", "Definition")
-    return Panel(
-        figures=tuple(_figures(each) for each in found.dimensions),
-        choices=tuple(_choice(each, found.looked_at) for each in found.options),
-        said=sentences(found),
-        commands=commands(found, obj, admin=admin),
-        needs_review=found.needs_review,
-        looked_at=f"{count(found.looked_at, 'past session')}, {found.most} at most",
-    )
-
-
-def _figures(each: LabBound) -> tuple[str, tuple[str, ...], str]:
-    values = (each.declared, each.latest, each.mean, each.max, each.p95, each.bound)
-    told = each.sentence
-    if each.bound is not None:
-        told += f"; stated {each.coverage:.0%}"
-        told += "" if each.achieved is None else f", achieved {each.achieved:.0%}"
-    cells = tuple(_amount(each.resource, value) for value in values)
-    return _TITLES[each.resource], cells, told
+    return tuple(_choice(each, found.looked_at) for each in found.options)
 
 
 def _amount(name: str, value: float | None) -> str:
@@ -70,7 +37,7 @@ def _amount(name: str, value: float | None) -> str:
     return f"{round(value)} MiB" if value < 1024 else f"{value / 1024:.3g} GiB"
 
 
-def _choice(each: SizeOption, looked_at: int) -> tuple[str, str, str, str, str]:
+def _choice(each: SizeOption, looked_at: int) -> Choice:
     amounts = each.amounts
     sizes = (("cpu_milli", amounts.cpu_milli), ("", amounts.memory_mib), ("", amounts.storage_mib))
     outcomes = "; ".join(_outcome(one) for one in each.pools[:POOLS])

@@ -15,6 +15,8 @@ from labfleet.web import values, words
 from labfleet.web.values import Cell
 
 Facts = tuple[tuple[str, Cell], ...]
+_EMS = (22, 6.5, 8.5, 12, 15.5, 21.5)
+"""How wide a column of each `wide` is on a laptop, in ems, as in `static/fleet.css`."""
 _SEVERITIES = {"critical": ("bad", "✕"), "warning": ("warn", "▲"), "info": ("calm", "○")}
 
 
@@ -56,6 +58,11 @@ class Part:
     further: str = ""
     whole: bool = False
     caption: str = ""
+
+    @property
+    def least(self) -> int:
+        """Return how wide its table is at least, in ems and steps of ten: no column is squeezed."""
+        return int(sum(_EMS[head.wide] for head in self.heads) // 10) * 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,15 @@ def thing(alert: Raised) -> Cell:
     if row is None or not name:
         return Cell("text", shown)
     return Cell("link", shown, href=values.address(row.plural, name, alert.namespace))
+
+
+def told(
+    heads: tuple[Head, ...], rows: tuple[Row, ...]
+) -> tuple[tuple[Head, ...], tuple[Row, ...]]:
+    """Return headings and rows without their last column where no row says anything in it."""
+    if any(row[-1].show != "absent" for row in rows):
+        return heads, rows
+    return heads[:-1], tuple(row[:-1] for row in rows)
 
 
 def address(root: str, asked: Mapping[str, str], **changed: str | None) -> str:

@@ -194,6 +194,20 @@ def uses_of(holders: Iterable[tuple[str, Reservation | None]], now: datetime) ->
     }
 
 
+def sized(path: str, value: object) -> Cell | None:
+    """Return an amount or length of time in units for people, exact on hover; None for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    field = path.rpartition(".")[2]
+    if field == "cpuMilli":
+        return Cell("text", f"{value / 1000:g} CPU", exact=f"{value:,.0f} thousandths of a CPU")
+    if field in {"memoryMib", "storageMib"}:
+        return Cell("text", f"{number(value / 1024)} GiB", exact=f"{value:,.0f} MiB")
+    if path == "status.lead.seconds":
+        return Cell("text", f"{number(value / 60)} min", exact=f"{value:,.0f} s")
+    return None
+
+
 def number(value: float) -> str:
     """Return a number with at most one digit after the point."""
     return f"{value:.1f}".removesuffix(".0")

@@ -28,7 +28,8 @@ _PEOPLE = frozenset({Role.ADMIN, Role.OPERATOR, Role.USER})
 
 VIEWS = (
     View("/", "Overview", "home.html", home.page, "Now"),
-    View(overview.ROOT, "Live tables", "overview.html", overview.page, "Now"),
+    # For who may not read workers the first page has these tables.
+    View(overview.ROOT, "Live tables", "overview.html", overview.page, "Now", "Worker"),
     View(queue.ROOT, "Queue", "views/queue.html", queue.page, "Now"),
     View(my_labs.ROOT, "My labs", "views/my_labs.html", my_labs.page, "Now", "Session", _PEOPLE),
     View(alerts.ROOT, "Alerts", "views/sheet.html", alerts.page, "Now", "Worker"),

@@ -72,7 +72,11 @@ def listed() -> tuple[Kind, ...]:
 
 
 def label(title: str) -> str:
-    """Return a heading of a terminal's table as a page writes it: `CPU-RESERVED%` -> CPU reserved %."""
+    """Return a heading of a terminal's table as a page writes it: `CPU-RESERVED%` -> CPU reserved %.
+
+    Without the units of `values.sized`, which pages write beside the value.
+    """
+    title = title.removesuffix("(m)").removesuffix("(MiB)").removesuffix("(s)")
     spaced = re.sub(r"(?<=\w)(?=[%(])", " ", title.replace("-", " "))
     text = _CAPITALS.sub(lambda found: _as_written(found[0]), spaced)
     return text[:1].upper() + text[1:]

@@ -1,14 +1,15 @@
 """What the fleet costs: now, today, this month, and to the month's end as it is booked.
 
 Operators and admins see all of it. A user sees what the own sessions cost and nothing of others,
-because prices of an hour or a pool would tell of theirs. Programs see nothing.
+because prices of an hour or a pool would tell of theirs, for this month and the one before: each
+earlier one is a long reading, and there are many users. Programs see nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
@@ -27,6 +28,7 @@ from labfleet.service.kinds.paid_fleet import PaidFleet
 from labfleet.service.reads import cost_forecast
 
 MOST_LINES = 1000
+DAY = timedelta(days=1)
 PARTS_AT_ONCE = 500
 
 
@@ -146,6 +148,8 @@ async def read(
     await services.fresh()
     now = services.clock.now()
     start = month_of(month, now)
+    if not everything and start < shares.month_start(shares.month_start(now) - DAY):
+        raise intake.invalid(("month", "you see this month and the one before"))
     window = Window.of(start)
     fleet = await paid_fleet.read(services.ledger, services.cache, services.prices, start, now)
     if not everything:

@@ -108,7 +108,7 @@ async def _book_follows(doing: Doing) -> Sequence[str]:
     when = zones.span(status.start or tried.spec.slot.start, status.end, zone)
     promised = status.claim is not None
     told = ["A place for it is promised." if promised else "It waits for room, without a promise."]
-    return [f"{when}, for {tried.spec.owner or 'nobody yet'}.", *told]
+    return [f"{when[:1].upper()}{when[1:]}, for {tried.spec.owner or 'nobody yet'}.", *told]
 
 
 def _line(kind: str, spec: dict[str, Any]) -> str:

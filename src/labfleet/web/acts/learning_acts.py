@@ -120,11 +120,11 @@ async def _undo(doing: Doing) -> str:
 
 async def _size_follows(doing: Doing) -> Sequence[str]:
     """Say what the chosen amounts come to, by past sessions; that the choice is refused, when it is."""
-    panel = await recommended.of(doing.services, doing.caller, doing.obj)
-    if panel is None:
+    choices = await recommended.choices(doing.services, doing.caller, doing.obj)
+    if choices is None:
         return ()
     chosen = doing.text("value") or "bound"
-    rows = [each for each in panel.choices if each[0] == chosen]
+    rows = [each for each in choices if each[0] == chosen]
     told = [
         f"It would ask for {amounts}; past ones beyond that: {exceeded}. {outcome}."
         for _, amounts, exceeded, outcome, refused in rows if not refused

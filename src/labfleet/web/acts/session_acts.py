@@ -351,7 +351,7 @@ ACTS = (
             "hand-over", doing.option("--to", "to") or "--to PERSON"
         ),
         goes=lambda doing: values.address("sessions", *doing.where)
-        if doing.caller.principal.role != "user" else "/",
+        if doing.caller.principal.role != "user" else "/my-labs",
     ),
     Act(
         verb="take", kind="Session", title="Take", right="hand-over", routes="takeSession",

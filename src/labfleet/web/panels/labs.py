@@ -49,10 +49,11 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, asked: A
     where = f"{base}{'&' if '?' in base else '?'}tab=labs"
     rows = [_row(each, obj.namespace, now) for each in found.labs]
     shown, more, further = sheet.paged(rows, asked.last("page"), where)
+    heads, shown = sheet.told(_HEADS, shown)
     parts = (
         Part("Server", facts=facts),
         Part(
-            "Labs", heads=_HEADS, rows=shown, more=more + found.more, further=further, whole=True,
+            "Labs", heads=heads, rows=shown, more=more + found.more, further=further, whole=True,
             empty="None.", caption="Labs on the server, by CML's name for each", commands=(command,),
         ),
     )  # fmt: skip

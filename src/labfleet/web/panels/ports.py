@@ -41,6 +41,7 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, asked: A
     base = values.address("workers", obj.name, obj.namespace)
     where = f"{base}{'&' if '?' in base else '?'}tab=ports"
     shown, more, further = sheet.paged(rows, asked.last("page"), where)
+    heads, shown = sheet.told(_HEADS, shown)
     parts = (
         Part(
             "Counts",
@@ -49,7 +50,7 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, asked: A
             "until it was seen gone, or a person releases it.",
         ),
         Part(
-            "Ports that are not free", heads=_HEADS, rows=shown, more=more + found.more,
+            "Ports that are not free", heads=heads, rows=shown, more=more + found.more,
             further=further, empty="All are free.", commands=(command, f"{command} --release"),
             whole=True, caption="Ports of sessions, and ports that labs hold unasked, by number",
         ),

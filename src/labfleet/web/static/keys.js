@@ -114,7 +114,7 @@ function move(step) {
 
 /** Choose the row with the focus, or no longer. */
 function select() {
-  const box = rowHere()?.querySelector("input[name=pick]");
+  const box = rowHere()?.querySelector(".pick input");
   if (!(box instanceof HTMLInputElement)) return false;
   box.click();
   return true;

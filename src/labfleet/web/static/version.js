@@ -20,6 +20,6 @@ export async function renewIfOld() {
  * @returns {boolean}
  */
 function isWriting() {
-  if (document.querySelector("dialog[open], input[name=pick]:checked")) return true;
+  if (document.querySelector("dialog[open], .pick input:checked")) return true;
   return document.activeElement?.matches("input, textarea, select") ?? false;
 }

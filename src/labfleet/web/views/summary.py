@@ -9,8 +9,9 @@ from labfleet.kernel.quantity import count
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import attention, running_costs, waiting
+from labfleet.service.reads import attention, costs, running_costs, waiting
 from labfleet.service.reads.attention import Concern
+from labfleet.service.reads.costs import CostSum
 from labfleet.service.reads.running_costs import RunningCosts
 from labfleet.service.reads.waiting import AllWaiting, Waiting
 from labfleet.web import sheet, values
@@ -79,7 +80,7 @@ async def read(services: ServiceContext, caller: Caller) -> Summary | None:
         return None
     asking, left_out = await attention.read(services, caller)
     waits = await waiting.read(services, caller)
-    costs = await running_costs.read(services, caller)
+    running = await running_costs.read(services, caller)
     now = services.clock.now()
     found = attention.tally(asking)
     return Summary(
@@ -89,7 +90,7 @@ async def read(services: ServiceContext, caller: Caller) -> Summary | None:
         waits=tuple(_wait(each, now) for each in waits.rows[:WAITS]),
         waiting=waits,
         pools=_pools(services, caller),
-        costs=costs_told(costs),
+        costs=costs_told(running, costs.hour_now(services)),
     )
 
 
@@ -142,24 +143,30 @@ def _pool(pool: Pool) -> PoolLine:
     if status.promised:
         told += f"; {status.promised} promised"
     href = values.address("pools", pool.name, pool.namespace)
-    phase = str(status.phase)
-    return PoolLine(Cell("link", pool.key.label, href=href), Cell("text", phase), told)
+    state = values.state(Pool.__name__, str(status.phase))
+    return PoolLine(Cell("link", pool.key.label, href=href), state, told)
 
 
-def costs_told(costs: RunningCosts) -> tuple[tuple[str, Cell], ...]:
-    """Return what the fleet costs now, in words with their values."""
-    if costs.usd is None:
-        why = f"no price is known of {count(costs.machines, 'machine')} that run"
+def costs_told(running: RunningCosts, hour: CostSum) -> tuple[tuple[str, Cell], ...]:
+    """Return what the fleet costs now, in words with their values.
+
+    `hour` is what `labfleet cost` says of an hour, with disks and licences; it stands here where it
+    counts the machines that run and all of them have a price.
+    """
+    if running.usd is None:
+        why = f"no price is known of {count(running.machines, 'machine')} that run"
         return (("Machines now", Cell("unknown", "unknown", why=why)),)
-    told = [("Machines now", usd(costs.usd)), ("With sessions", usd(costs.used))]
-    told.append(("Without sessions", usd(costs.unused)))
-    told.append(("Machines on", Cell("text", str(costs.machines))))
-    if costs.unpriced:
-        names = ", ".join(costs.unpriced_named)
-        names += ", …" if costs.unpriced > len(costs.unpriced_named) else ""
+    told = [("Machines now", usd(running.usd)), ("With sessions", usd(running.used))]
+    told.append(("Without sessions", usd(running.unused)))
+    if hour.hours == running.machines and not hour.unpriced_hours:
+        told.append(("With disks and licences", usd(hour.usd)))
+    told.append(("Machines on", Cell("text", str(running.machines))))
+    if running.unpriced:
+        names = ", ".join(running.unpriced_named)
+        names += ", …" if running.unpriced > len(running.unpriced_named) else ""
         told.append(("Not counted", Cell("unknown", "unknown", why=f"no price known: {names}")))
-    if costs.stopped:
-        said = f"{count(costs.stopped, 'stopped machine')}: disks only"
+    if running.stopped:
+        said = f"{count(running.stopped, 'stopped machine')}: disks only"
         told.append(("Not counted", Cell("unknown", "unknown", why=said)))
     return tuple(told)
 
