@@ -10,7 +10,7 @@ from test_service_claims import booked, fleet
 
 from labfleet.kernel import errors
 from labfleet.resources.kinds import KINDS
-from labfleet.resources.pool import Pool, Scaling, ScalingPolicy
+from labfleet.resources.pool import Pool, PoolBudget, Scaling, ScalingPolicy
 from labfleet.service.core import warned
 from labfleet.service.kinds import pool_claims
 from labfleet.service.verbs import applying
@@ -84,6 +84,24 @@ async def test_a_change_that_endangers_promises_says_whose_before_it_is_saved(wo
     spec = msgspec.structs.replace(done.obj.spec, scaling=Scaling(max_workers=9))
     higher = msgspec.structs.replace(done.obj, spec=spec)
     assert warned.warnings(world.services, higher) == ()
+
+
+@pytest.mark.asyncio
+async def test_a_budget_that_endangers_promises_says_whose_before_it_is_saved(world: World):
+    """A budget of an hour for less than a worker loses all that is promised; a large one nothing."""
+    await fleet(world, workers=1)
+    await patched(world, "Template", "metal", machine={"hourlyPriceUsd": 2.0})
+    await booked(world, 10)
+    await world.services.fresh()
+    stored = await world.services.objects.get(Pool, "exam", "default")
+    assert stored is not None
+    for bound, lost in ((1.0, 1), (50.0, 0), (None, 0)):
+        budget = None if bound is None else PoolBudget(usd_per_hour=bound)
+        spec = msgspec.structs.replace(stored.spec, budget=budget)
+        told = warned.warnings(world.services, msgspec.structs.replace(stored, spec=spec))
+        assert [each.partition(",")[0] for each in told] == [
+            "10 promised sessions lose theirs"
+        ] * lost
 
 
 def test_old_pools_decode_with_the_defaults_of_what_is_new():

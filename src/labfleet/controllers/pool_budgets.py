@@ -21,7 +21,7 @@ from labfleet.resources import providers, refs
 from labfleet.resources.pool import Pool
 from labfleet.resources.worker import Worker
 from labfleet.service.core.paid_ledger import PaidLedger
-from labfleet.service.kinds import cost_now, indices, paid_fleet, paid_rows
+from labfleet.service.kinds import cost_now, indices, paid_fleet
 
 PARTS_AT_ONCE = 500
 READ_EVERY = timedelta(minutes=5)
@@ -59,13 +59,11 @@ class PoolBudgets:
         if budget is None or template is None:
             return None
         machine = template.spec.machine
-        kind = providers.first_type(machine.provider)
-        hour = paid_rows.hour_of(machine, kind, context.prices)
-        disk = paid_rows.disk_month(machine, context.prices)
-        if hour is None or disk is None:
+        one = cost_now.of_new(machine, context.prices, now)
+        if one is None:
+            kind = providers.first_type(machine.provider)
             what = f"{kind or 'servers'} in {machine.provider.region}"
             return budgets.budget_bound(budget, Spending(Decimal(0), None, None, what))
-        one = hour + disk / cost_now.month_hours(now)
         rate = cost_now.of_pool(context.cache, context.prices, pool.key.path, now)
         present = rate.total + one * rate.unpriced
         month, unread = Decimal(0), ""

@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from labfleet.decisions.costs.shares import KINDS, Kind, month_end, month_start
 from labfleet.engine.cache import Cache
+from labfleet.resources import providers
+from labfleet.resources.machine import Machine
 from labfleet.resources.prices import PriceList
 from labfleet.resources.worker import Worker
 from labfleet.service.kinds import indices, paid_rows
@@ -54,6 +56,13 @@ def hourly(worker: Worker, listed: PriceList, now: datetime) -> Decimal | None:
     kind = worker.status.machine.type
     hour = paid_rows.hour_of(worker.spec.machine, kind, listed)
     disk = paid_rows.disk_month(worker.spec.machine, listed)
+    return None if hour is None or disk is None else hour + disk / month_hours(now)
+
+
+def of_new(machine: Machine, listed: PriceList, now: datetime) -> Decimal | None:
+    """Return what an hour of a machine that is made now costs with its disk; None when unknown."""
+    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), listed)
+    disk = paid_rows.disk_month(machine, listed)
     return None if hour is None or disk is None else hour + disk / month_hours(now)
 
 

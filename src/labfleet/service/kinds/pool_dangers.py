@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import msgspec
+
 from labfleet.decisions.claims.places import Extent
+from labfleet.decisions.costs import budgets
+from labfleet.decisions.costs.budgets import Spending
 from labfleet.engine.cache import Cache
 from labfleet.kernel.clock import utc_text
 from labfleet.kernel.quantity import count
+from labfleet.resources import refs
 from labfleet.resources.amounts import Claim
 from labfleet.resources.pool import Pool
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices, pool_claims
+from labfleet.service.kinds import cost_now, indices, pool_claims
 
 NAMED = 5
 """How many sessions the sentence names."""
@@ -24,6 +31,8 @@ def warns(services: ServiceContext, pool: Pool) -> tuple[str, ...]:
     stored = services.cache.get(Pool, pool.name, pool.namespace)
     if stored is None or stored.spec == pool.spec:
         return ()
+    if stored.spec.budget != pool.spec.budget:
+        pool = _paid(services, pool)
     lost = _lost(services.cache, pool)
     if not lost:
         return ()
@@ -32,6 +41,17 @@ def warns(services: ServiceContext, pool: Pool) -> tuple[str, ...]:
     lose = "promised session loses its place" if len(lost) == 1 else "promised sessions lose theirs"
     many = count(len(lost), "session").split()[0]
     return (f"{many} {lose}, the first from {lost[0][0]}: {names}{more}",)
+
+
+def _paid(services: ServiceContext, pool: Pool) -> Pool:
+    """Return a pool with how many workers its new budget would let run at a time."""
+    template, budget, workers = services.cache.find(refs.template_of(pool)), pool.spec.budget, None
+    if template is not None and budget is not None:
+        one = cost_now.of_new(template.spec.machine, services.prices, services.clock.now())
+        # Whatever the month has cost: that it is over ends nothing that is promised after it.
+        workers = budgets.budget_bound(budget, Spending(Decimal(0), Decimal(0), one)).workers
+    status = msgspec.structs.replace(pool.status, budget_workers=workers)
+    return msgspec.structs.replace(pool, status=status)
 
 
 def _lost(cache: Cache, pool: Pool) -> list[tuple[str, str]]:
