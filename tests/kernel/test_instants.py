@@ -18,6 +18,9 @@ OWN_FORMATS = {
     "kernel/clock.py",  # the formatter
     "web/details.py",  # a slot in the zone that its person named, which is written beside it
     "resources/zones.py",  # the same, for sentences; UTC stands beside it
+    "web/timeline.py",  # hours under a picture in the reader's zone, which is written beside it
+    "web/acts/session_acts.py",  # what a form's field for the slot's own zone begins with
+    "adapters/aws/reading.py",  # reads how EC2 writes an instant into a sentence
     "cli/commands/calendar.py",  # the reader's zone; UTC stands beside it
     "cli/commands/booking.py",  # the slot's zone, which is written beside it
     "cli/commands/booking_courses.py",  # the same, with UTC beside it

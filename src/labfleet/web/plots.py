@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from labfleet.kernel.clock import utc_text
+
 WIDTH, HEIGHT = 600, 120
 HOLE = 2.5
 """Steps without a value after which a curve is broken."""
@@ -80,8 +82,8 @@ def plot(
     return Plot(
         title=title,
         top=words(top),
-        begin=f"{begin:%Y-%m-%d %H:%M}",
-        end=f"{end:%Y-%m-%d %H:%M} UTC",
+        begin=utc_text(begin),
+        end=utc_text(end),
         dots=tuple(dots),
         curves=() if step is None else _curves(values, place, step),
         levels=tuple(

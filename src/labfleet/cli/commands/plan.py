@@ -121,4 +121,4 @@ def _say(answer: dict[str, Any]) -> None:
 
 def _minute(text: Any) -> str:
     found = human_units.instant(text)
-    return str(text) if found is None else f"{clock.in_utc(found):%Y-%m-%d %H:%MZ}"
+    return str(text) if found is None else clock.utc_text(found)

@@ -131,7 +131,7 @@ def _aim(doing: Doing) -> str:
 
 def _to(doing: Doing) -> str:
     at = doing.values.get("start")
-    return "--to INSTANT" if at is None else f"--to {at:%Y-%m-%dT%H:%M:%SZ}"
+    return "--to INSTANT" if at is None else f"--to {clock.format_instant(at)}"
 
 
 async def _delete(doing: Doing) -> str:

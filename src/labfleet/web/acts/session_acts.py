@@ -8,6 +8,7 @@ from typing import Any
 
 from labfleet.decisions.lifecycle.session import extension
 from labfleet.kernel import errors
+from labfleet.kernel.clock import format_instant
 from labfleet.resources import zones
 from labfleet.resources.definition import Definition
 from labfleet.resources.kinds import KINDS
@@ -149,7 +150,7 @@ async def _move_follows(doing: Doing) -> Sequence[str]:
 
 def _to(doing: Doing, name: str) -> str:
     at = doing.values.get(name)
-    return f"--to {at:%Y-%m-%dT%H:%M:%SZ}" if at is not None else "--to INSTANT"
+    return f"--to {format_instant(at)}" if at is not None else "--to INSTANT"
 
 
 def _cancellable(_s: ServiceContext, caller: Caller, session: Session) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from labfleet.kernel.clock import format_instant
+from labfleet.kernel.clock import format_instant, utc_text
 from labfleet.resources import refs
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import TERMINAL, Session
@@ -73,8 +73,8 @@ async def panel(
     said.append("What is unknown was not measured; it is not 0." if measured and not over else "")
     return UsePanel(
         rows=rows,
-        since=f"{found.since:%Y-%m-%d %H:%M}Z",
-        until=f"{found.until:%Y-%m-%d %H:%M}Z",
+        since=utc_text(found.since),
+        until=utc_text(found.until),
         said=tuple(each for each in said if each),
         note=note,
     )
