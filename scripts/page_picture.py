@@ -36,10 +36,11 @@ OTHERS = (
 )
 SECONDS = 240.0
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-# What stands around the rows; the demo's rows differ from run to run.
+# What stands around the rows, without counts; those and the rows differ from run to run.
 WORDS = """({
   navigation: [...document.querySelectorAll('nav a')].map((each) => each.textContent.trim()),
-  headings: [...document.querySelectorAll('thead th')].map((each) => each.textContent.trim()),
+  headings: [...document.querySelectorAll('main h2')]
+    .map((each) => (each.querySelector('a') ?? each).firstChild.textContent.trim()),
 })"""
 LIVE = "document.getElementById('mark')?.dataset.state === 'live'"
 BUSY = """Number(document.querySelector('[data-vital="Session/running"] b')?.textContent) >= 12
