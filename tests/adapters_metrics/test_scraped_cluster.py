@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import ssl
 import time
@@ -115,6 +116,8 @@ def compared(it: Running, found: ClusterUsage) -> None:
 def held_and_ended(url: str, process: Any) -> None:
     """A server that hangs, answers again, and is gone: an error, figures, an error."""
     process.send_signal(signal.SIGSTOP)
+    # The signal is only on its way: a server of several threads may still answer before it stops.
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
     with pytest.raises(errors.Unreachable, match="no answer in time"):
         measured(url, seconds=1.0)
     process.send_signal(signal.SIGCONT)

@@ -86,6 +86,8 @@ class Prometheus:
     def hold(self) -> None:
         """Let it answer nothing, though its connections stay."""
         self.process.send_signal(signal.SIGSTOP)
+        # Until it has stopped: one of its threads may still answer meanwhile.
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def go_on(self) -> None:
         """Let it go on."""
