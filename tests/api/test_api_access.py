@@ -11,6 +11,8 @@ import pytest
 from api_caller import Api
 from fleet_world import MACHINE, START, who
 
+from labfleet.resources.amounts import Shortage
+from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Key
 from labfleet.resources.session import LabStatus, PortAllocation, Session, SessionPhase
@@ -135,6 +137,47 @@ async def test_streams_side_by_side_show_each_caller_its_own_view(api: Api, sett
     hers = (await api.call("GET", "/api/v1/sessions/s1", **KIM)).json["status"]["access"]
     assert seen == [theirs, hers, theirs, hers]
     assert (theirs == hers) == (setting == "all")
+
+
+@pytest.mark.asyncio
+async def test_no_surface_tells_a_user_how_workers_were_ranked(api: Api) -> None:
+    """Read, list, explain, events and stream leave scores and prices out; staff reads them all."""
+    session = await running(api)
+    lack = Shortage(dimension="cpu_milli", wanted=4000, free=1000)
+    looked = (
+        Verdict(name="w1", fits=True, score=0.625),
+        Verdict(name="w2", fits=False, reasons=("NoRoom",), shortages=(lack,)),
+    )
+    decision = Decision(
+        outcome="assigned", reason="Fits", message="it fits w1", at=START, chosen="w1",
+        candidates=looked, evaluated=2, strategy="PACKED", parts={"dollarsAnHour": 4.36},
+        latency_ms=0.875,
+    )  # fmt: skip
+    await api.world.status(session, decision=decision)
+    await api.world.services.fresh()
+    path, told = "/api/v1/sessions", dict[str, list[Any]]()
+    for name, caller in (("kim", KIM), ("staff", {})):
+        seen = [(await api.call("GET", f"{path}/s1{each}", **caller)).json for each in SURFACES]
+        async with api.stream("/api/v1/events?kinds=sessions", **caller) as events:
+            seen += [
+                next(
+                    each
+                    for each in (await events.next())[2]["items"]
+                    if each["metadata"]["name"] == "s1"
+                ),
+                (await api.call("POST", f"{path}/s1/extend", {"bySeconds": 60}, **caller)).json,
+                (await events.next())[2]["object"],
+            ]
+        told[name] = seen
+    for hers, theirs in zip(told["kim"], told["staff"], strict=True):
+        assert [word for word in RANKED if word in str(hers)] == []
+        assert [word for word in RANKED if word not in str(theirs)] == []
+        assert "w2" in str(hers)
+        assert "NoRoom" in str(hers)
+
+
+RANKED = ("0.625", "PACKED", "dollarsAnHour", "0.875")
+SURFACES = ("", "/explain", "/events")
 
 
 @pytest.mark.asyncio

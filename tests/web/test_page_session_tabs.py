@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import planted
 import pytest
 from browser import Browser, Reader, plain
 from fleet_world import who
@@ -14,6 +15,7 @@ from labfleet.decisions import port_drift
 from labfleet.interfaces.store import SeriesRow
 from labfleet.resources import documents, series
 from labfleet.resources.amounts import Amounts, Reservation
+from labfleet.resources.decision import Decision, Verdict
 from labfleet.resources.history import Use
 from labfleet.resources.session import PortAllocation, SessionPhase
 from labfleet.web import life_line
@@ -130,6 +132,27 @@ async def test_use_stands_against_what_it_is_counted_with(browser: Browser) -> N
     assert told == "CPU 2 CPU 4 CPU 0.9 CPU 0.9 CPU unknown 3 CPU 75 %"
     assert len(Reader(page).all("polyline")) == 1
     assert [each["class"] for each in Reader(page).all("line")] == ["counted"]
+
+
+@pytest.mark.asyncio
+async def test_a_user_sees_what_workers_lacked_and_no_scores(browser: Browser) -> None:
+    """The tab names each candidate with its reasons for all, and its rank for who runs the fleet."""
+    decision = Decision(
+        outcome="assigned", reason="Fits", message="it fits w1", at=browser.world.clock.now(),
+        candidates=(Verdict(name="w1", fits=True, score=0.625),
+                    Verdict(name="w2", fits=False, reasons=("NoRoom",))),
+        chosen="w1", evaluated=2, strategy="PACKED", parts={"dollarsAnHour": 4.36},
+    )  # fmt: skip
+    await planted.store(
+        browser, planted.worker(browser, "w1"),
+        planted.session(browser, "ranked", "w1", decision=decision),
+    )  # fmt: skip
+    for role, told in (("operator", True), ("user", False)):
+        said = text(plain(await browser.get("/sessions/ranked?tab=decision", role, "kim")))
+        assert "w2 ▲ does not fit" in said
+        assert "NoRoom" in said
+        for word in ("Score", "0.625", "PACKED", "dollarsAnHour"):
+            assert (word in said) == told, (role, word)
 
 
 @pytest.mark.asyncio

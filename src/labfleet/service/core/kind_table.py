@@ -52,8 +52,9 @@ class KindRules:
     `unlogged` event types come in the compatible stream only; `aliases` are other names of event
     types, by which they may be asked for. `view` (sources, caller) returns the
     function that shows an object as that caller sees it, made once for all rows of a list, or None;
-    `sight` (sources, caller) tells what that depends on beside the object; `private` (obj) returns it
-    without people's addresses, as callers read it in its events who may not read those. Any: each takes its own kind.
+    `sight` (sources, caller) tells what that depends on beside the object; `private` (caller)
+    returns what shows it as that caller reads it in its events, or None for who reads all. Any: each
+    takes its own kind.
     """
 
     name: str
@@ -84,7 +85,7 @@ class KindRules:
     told: Callable[[Any, Any], Iterable[Notice]] | None = None
     view: Callable[..., Any] | None = None
     sight: Callable[..., str] | None = None
-    private: Callable[[Any], Any] | None = None
+    private: Callable[[Any], Callable[[Any], Any] | None] | None = None
     indices: tuple[Index[Any, Any], ...] = ()
 
 

@@ -14,7 +14,6 @@ import msgspec
 from labfleet.engine.cache import Cache
 from labfleet.resources import kinds
 from labfleet.resources.meta import Resource
-from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.core.fleet_settings import SettingsReader
 from labfleet.service.core.kind_table import TABLE
@@ -54,10 +53,11 @@ def past(principal: Principal, kind: str, doc: bytes, revision: int) -> bytes | 
     None for one that another version has written so that this one cannot tell what is in it.
     """
     rules = TABLE.get(kind)
-    if rules is None or rules.private is None or access.reads_addresses(principal):
+    show = None if rules is None or rules.private is None else rules.private(principal)
+    if show is None:
         return kinds.shown(kind, doc, revision)
     try:
-        return msgspec.json.encode(rules.private(kinds.decode(kind, doc, revision)))
+        return msgspec.json.encode(show(kinds.decode(kind, doc, revision)))
     except ValueError:
         return None
 

@@ -333,6 +333,10 @@ def _line_of(date: CourseDate, zone: str) -> str:
 def _view(sources: Sources, principal: Principal) -> Callable[[Course], Course] | None:
     """Return what shows a course without addresses to who reads none; None for all others."""
     del sources
+    return _private(principal)
+
+
+def _private(principal: Principal) -> Callable[[Course], Course] | None:
     return None if access.reads_addresses(principal) else _without_addresses
 
 
@@ -363,7 +367,7 @@ RULES = KindRules(
     shown=_shown,
     view=_view,
     sight=group_view.sight,
-    private=_without_addresses,
+    private=_private,
     derived=("status.next", "status.ahead"),
     event_types=CourseEvent,
     indices=(indices.COURSES_ENDED,),

@@ -21,6 +21,11 @@ def sight(sources: Sources, principal: Principal) -> str:
 def view(sources: Sources, principal: Principal) -> Callable[[Group], Group] | None:
     """Return what leaves out e-mail addresses; None for who sees all."""
     del sources
+    return private(principal)
+
+
+def private(principal: Principal) -> Callable[[Group], Group] | None:
+    """Return what leaves out what the caller never reads of a group; None for who reads all."""
     return None if access.reads_addresses(principal) else without_addresses
 
 

@@ -91,7 +91,7 @@ RULES = KindRules(
     told=session_events.told,
     view=session_view.view,
     sight=session_view.sight,
-    private=session_view.without_address,
+    private=session_view.private,
     indices=(
         indices.SESSIONS_OF_OWNER,
         indices.SESSIONS_OF_GROUP,

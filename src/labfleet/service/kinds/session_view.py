@@ -1,4 +1,4 @@
-"""What is worked out of a session when it is read, for whom: where its lab is reached, its e-mail."""
+"""A session as its reader sees it: where its lab is reached, its e-mail, how it was placed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ HIDDEN = "not shown to you here (setting access.userSees)"
 
 
 def sight(sources: Sources, principal: Principal) -> str:
-    """Return how much the caller sees of where labs are reached: nothing, ports, all, no e-mail."""
+    """Return what the caller sees: all, no e-mail, or what people see and where they reach labs."""
     if not access.reads_addresses(principal):
         return NO_EMAIL
-    limited = principal.role is Role.USER
-    return sources.settings.now().access.user_sees if limited else ALL
+    if principal.role is not Role.USER:
+        return ALL
+    return f"{Role.USER}, {sources.settings.now().access.user_sees}"
 
 
 def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]:
     """Return what shows a session with `status.access` as far as the caller may see it."""
-    cache, much = sources.cache, sight(sources, principal)
+    cache, bare = sources.cache, private(principal)
+    people = principal.role is Role.USER
+    much = sources.settings.now().access.user_sees if people else ALL
 
     # The labs of a list share a few workers and definitions: each is looked at once for them all.
     @functools.cache
@@ -43,8 +46,8 @@ def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]
     definition = functools.cache(cache.find)
 
     def show(session: Session) -> Session:
-        if much == NO_EMAIL:
-            session = without_address(session)
+        if bare is not None:
+            session = bare(session)
         # Lists ask this for each of a thousand rows: what has no lab costs no look at others.
         if not reach.is_there(session):
             return session
@@ -58,6 +61,27 @@ def view(sources: Sources, principal: Principal) -> Callable[[Session], Session]
         )
 
     return show
+
+
+def private(principal: Principal) -> Callable[[Session], Session] | None:
+    """Return what leaves out of a session what the caller never reads of it; None for who reads all."""
+    if not access.reads_addresses(principal):
+        return without_address
+    return without_ranking if principal.role is Role.USER else None
+
+
+def without_ranking(session: Session) -> Session:
+    """Return a session without how its workers were ranked: figures and prices of the fleet.
+
+    What each lacked stays, because its person can ask for less.
+    """
+    decision = session.status.decision
+    if decision is None:
+        return session
+    replace = msgspec.structs.replace
+    looked = tuple(replace(each, score=None) for each in decision.candidates)
+    bare = replace(decision, candidates=looked, strategy="", parts={}, latency_ms=None)
+    return replace(session, status=replace(session.status, decision=bare))
 
 
 def without_address(session: Session) -> Session:

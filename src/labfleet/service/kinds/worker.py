@@ -38,7 +38,7 @@ RULES = KindRules(
     changed=worker_events.changed,
     view=worker_view.view,
     sight=worker_view.sight,
-    private=worker_view.without_names,
+    private=worker_view.private,
     indices=(
         indices.WORKERS_OF_POOL,
         indices.WORKERS_OF_PRODUCT,

@@ -23,13 +23,15 @@ def sight(sources: Sources, principal: Principal) -> str:
     return ALL if access.reads_addresses(principal) else BARE
 
 
-def view(sources: Sources, principal: Principal) -> Callable[[Worker], Worker]:
-    """Return what shows a worker to the caller."""
-    return _whole if sight(sources, principal) == ALL else without_names
+def view(sources: Sources, principal: Principal) -> Callable[[Worker], Worker] | None:
+    """Return what shows a worker to the caller; None for who sees all."""
+    del sources
+    return private(principal)
 
 
-def _whole(worker: Worker) -> Worker:
-    return worker
+def private(principal: Principal) -> Callable[[Worker], Worker] | None:
+    """Return what leaves out what the caller never reads of a worker; None for who reads all."""
+    return None if access.reads_addresses(principal) else without_names
 
 
 def without_names(worker: Worker) -> Worker:

@@ -67,6 +67,11 @@ class DecisionPanel:
     more: str
     command: str
 
+    @property
+    def scored(self) -> bool:
+        """Tell whether its reader is told how those that fit were ranked."""
+        return any(score for *_, score in self.rows)
+
 
 async def access(
     _services: ServiceContext, _caller: Caller, obj: Resource, _asked: Asked
