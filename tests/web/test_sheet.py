@@ -6,7 +6,7 @@ import pytest
 from browser import Browser, Reader, plain
 
 from labfleet.resources.kinds import KINDS
-from labfleet.web import sheet, values
+from labfleet.web import sheet, values, words
 from labfleet.web.details import FEW
 from labfleet.web.panels import labs, ports
 from labfleet.web.sheet import Head, Part
@@ -29,6 +29,16 @@ def test_a_last_column_that_says_nothing_is_left_out() -> None:
     speaks = (Cell("text", "b"), Cell("text", "somebody made it"))
     assert sheet.told(heads, (silent,)) == (heads[:1], (silent[:1],))
     assert sheet.told(heads, (silent, speaks)) == (heads, (silent, speaks))
+
+
+def test_a_page_beyond_the_last_is_the_last_one() -> None:
+    """Rows that went while a page was open leave what there is, and never that there is nothing."""
+    rows = [(Cell("text", str(number)),) for number in range(words.ROWS + 1)]
+    assert sheet.paged(rows, "2", "/alerts") == (tuple(rows[words.ROWS :]), 0, "")
+    assert sheet.paged(rows, "7", "/alerts") == sheet.paged(rows, "2", "/alerts")
+    assert sheet.paged(rows, "x", "/alerts")[1:] == (1, "/alerts?page=2")
+    assert sheet.paged(rows, "²", "/alerts")[1:] == (1, "/alerts?page=2")
+    assert sheet.paged([], "3", "/alerts") == ((), 0, "")
 
 
 def test_an_amount_has_a_unit_that_people_use() -> None:
