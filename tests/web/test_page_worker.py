@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import msgspec
 import planted
@@ -11,7 +12,9 @@ from api_caller import Reply
 from browser import Browser, plain
 
 from labfleet.resources.hosted_labs import HostedLab, IgnoredLab
+from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import Worker
+from labfleet.web.panels.worker_sessions import PAST
 
 
 def words_of(html: str) -> str:
@@ -136,6 +139,27 @@ async def test_sessions_now_and_before_events_and_yaml(browser: Browser) -> None
     html = plain(await browser.get("/workers/w-000?tab=yaml", "operator"))
     assert "adminPassword:\n        env: CML_PASSWORD" in html.replace("&#34;", '"')
     assert "labfleet get worker/w-000 -o yaml" in html
+
+
+@pytest.mark.asyncio
+async def test_of_many_that_ended_here_the_newest_are_listed(browser: Browser) -> None:
+    """More than the tab lists ended on one day: the oldest are left out, and the tab says so."""
+    await planted.store(browser, planted.worker(browser, "w-000"))
+    now, over = browser.world.clock.now(), SessionPhase.COMPLETED
+    await planted.store(
+        browser,
+        *(
+            planted.session(
+                browser, f"past-{number:02}", "w-000", phase=over, reservation=None, ports=(),
+                ended_at=now - timedelta(seconds=number),
+            )
+            for number in range(PAST + 2)
+        ),
+    )  # fmt: skip
+    html = plain(await browser.get("/workers/w-000?tab=sessions", "operator"))
+    listed = re.findall(r">(past-\d\d)<", html)
+    assert listed == [f"past-{number:02}" for number in range(PAST)]
+    assert f"The newest {PAST}." in words_of(html)
 
 
 @pytest.mark.asyncio
