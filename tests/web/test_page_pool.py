@@ -77,7 +77,7 @@ async def test_a_pools_state_has_a_word_a_shape_and_a_tone(browser: Browser) -> 
     await browser.world.template()
     made = await browser.world.make("Pool", "exam", {"template": "metal"})
     await browser.world.status(made, phase=PoolPhase.FAILED)
-    row = '<span class="state bad"><i aria-hidden="true">✕</i> FAILED</span>'
+    row = '<span class="state bad" title="FAILED"><i aria-hidden="true">✕</i> FAILED</span>'
     for path in ("/pools", "/pools/exam", "/"):
         assert row in plain(await browser.get(path, "operator")), path
     assert set(KINDS["Pool"].states) == set(PoolPhase)

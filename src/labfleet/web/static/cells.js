@@ -37,7 +37,9 @@ export function stateNode(kind, phase) {
   const found = stateOf(kind, phase);
   const shape = element("i", "", found.shape);
   shape.setAttribute("aria-hidden", "true");
-  return element("span", `state ${found.tone}`, shape, ` ${phase}`);
+  const made = element("span", `state ${found.tone}`, shape, ` ${phase}`);
+  made.title = phase; // a narrow column cuts it
+  return made;
 }
 
 /**
