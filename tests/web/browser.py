@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,17 @@ from labfleet.web import doors
 
 HOST = "127.0.0.1:8470"
 ORIGIN = f"http://{HOST}"
+
+
+def text(html: str) -> str:
+    """Return the text of a page's main part, or of a piece of one, without its marks."""
+    main = html.partition("<main")[2].partition("</main")[0]
+    return " ".join(re.sub("<[^>]+>", " ", main or html).split())
+
+
+def visible(html: str) -> str:
+    """Return that text without what stands there for screen readers alone."""
+    return text(re.sub(r'<span class="vh">[^<]*</span>', "", html))
 
 
 class Reader(HTMLParser):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from browser import Browser, Reader, plain
+from browser import Browser, Reader, plain, text
 from fleet_world import who
 from test_service_claims import MORNING, at, fleet
 
@@ -15,13 +15,6 @@ from labfleet.resources.session import Session
 
 pytestmark = pytest.mark.asyncio
 TEACHER = who("user", "teacher")
-
-
-def text(html: str) -> str:
-    """The page as it is read, without its marks."""
-    return " ".join(
-        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
-    )
 
 
 async def exam(browser: Browser, size: int = 3) -> None:

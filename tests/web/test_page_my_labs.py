@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from browser import ORIGIN, Browser, Reader, plain
+from browser import ORIGIN, Browser, Reader, plain, text
 from fleet_world import ADMIN, who
 from test_service_claims import at, booked, fleet
 
@@ -18,13 +17,6 @@ from labfleet.service.verbs import lifecycle, settings_verbs
 pytestmark = pytest.mark.asyncio
 KIM = who("user", "kim")
 EVIL = "<img src=x onerror=alert(1)>"
-
-
-def text(html: str) -> str:
-    """The page as it is read, without its marks."""
-    return " ".join(
-        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
-    )
 
 
 async def mine(browser: Browser, owner: str = "kim") -> str:

@@ -8,8 +8,7 @@ from datetime import timedelta
 import msgspec
 import planted
 import pytest
-from browser import Browser, Reader, plain
-from test_page_worker import words_of
+from browser import Browser, Reader, plain, visible
 
 from labfleet.resources.group import Group, GroupSpec, GroupStatus
 from labfleet.resources.leak import Leak, LeakSpec
@@ -25,7 +24,7 @@ PAGES = ("/alerts", "/fleet", "/discovery", "/garbage", "/replicas")
 @pytest.mark.parametrize("path", PAGES)
 async def test_a_page_is_for_who_may_read_it(browser: Browser, path: str) -> None:
     """Operators have it, with words for an empty fleet; a user is refused and told why."""
-    said = words_of(plain(await browser.get(path, "operator")))
+    said = visible(plain(await browser.get(path, "operator")))
     assert re.search(r"Nothing|No |None|Nobody", said)
     refused = await browser.get(path, "user", "kim")
     assert refused.status == 403
@@ -39,18 +38,18 @@ async def test_alerts_are_chosen_by_severity_kind_and_text(browser: Browser) -> 
     """Each choice has an address; what is chosen alone is listed, with its remedy; odd words: 400."""
     await planted.fleet(browser, workers=4, waiting=0)
     html = plain(await browser.get("/alerts", "operator"))
-    said = words_of(html)
+    said = visible(html)
     assert "LicenceExpiring" in said
     assert "ClassDoesNotFit" in said
     assert "labfleet describe worker w-licence" in said
     assert 'href="/alerts?kind=group"' in html
-    groups = words_of(plain(await browser.get("/alerts?kind=group", "operator")))
+    groups = visible(plain(await browser.get("/alerts?kind=group", "operator")))
     assert "ccnp-monday" in groups
     assert "w-licence" not in groups
-    drift = words_of(plain(await browser.get("/alerts?q=PORTDRIFT&severity=warning", "operator")))
+    drift = visible(plain(await browser.get("/alerts?q=PORTDRIFT&severity=warning", "operator")))
     assert "w-drift" in drift
     assert "w-stuck" not in drift
-    none = words_of(plain(await browser.get("/alerts?severity=critical", "operator")))
+    none = visible(plain(await browser.get("/alerts?severity=critical", "operator")))
     assert "Nothing of that. All 4 are at /alerts." in none
     assert (await browser.get("/alerts?severity=odd", "operator")).status == 400
 
@@ -81,7 +80,7 @@ async def test_a_class_that_is_over_asks_for_nobody(browser: Browser) -> None:
                 status=GroupStatus(asked=2, booked=1, **times),
             ),
         )
-    said = words_of(plain(await browser.get("/alerts", "operator")))
+    said = visible(plain(await browser.get("/alerts", "operator")))
     assert "group begun ▲ warning ClassDoesNotFit already" in said
     assert "group over" not in said
 
@@ -103,7 +102,7 @@ async def test_the_map_has_a_cell_for_each_worker(browser: Browser, many: int) -
     )
     drawn = len([each for each in page.all("rect") if each.get("class") == "part"])
     assert drawn == (2 if many <= 80 else 0)
-    assert "us-east-1" in words_of(plain(await browser.get("/fleet?by=region", "operator")))
+    assert "us-east-1" in visible(plain(await browser.get("/fleet?by=region", "operator")))
     table = plain(await browser.get("/fleet?view=table", "operator"))
     assert table.count('<th scope="row"><a href="/workers/') == min(many, 200)
     assert ("/fleet?view=table&amp;page=2" in table) is (many > 200)
@@ -136,7 +135,7 @@ async def test_found_servers_say_what_became_of_them(browser: Browser) -> None:
     )
     status = RegionStatus(ignored=("i-gone",), scan=scan)
     await planted.store(browser, Region(metadata=planted.meta(browser, "us-east-1"), status=status))
-    said = words_of(plain(await browser.get("/discovery", "operator")))
+    said = visible(plain(await browser.get("/discovery", "operator")))
     assert re.search(
         r"found-1 us-east-1 i-found-1 ● READY observed only .*found by discovery", said
     )
@@ -164,7 +163,7 @@ async def test_garbage_tells_what_comes_next_and_what_leaked(browser: Browser) -
             spec=LeakSpec(worker="w-1", since=now, why="the machine ended first"),
         ),
     )
-    said = words_of(plain(await browser.get("/garbage", "operator")))
+    said = visible(plain(await browser.get("/garbage", "operator")))
     assert "vol-9 volume old us-east-1 60 min ago no worker has it" in said
     assert "it is ended after its grace in 2 h" in said
     assert "i-9 instance none now belongs to no worker" in said

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import planted
 import pytest
-from browser import Browser, plain
+from browser import Browser, plain, visible
 from fleet_world import who
 
 from labfleet.resources.meta import Resource
@@ -22,9 +20,7 @@ from labfleet.web.views import home, summary
 
 def words_of(html: str) -> str:
     """Return the text of the head of the first page, as somebody reads it."""
-    head = html[html.index('class="summary"') : html.index('<section id="events">')]
-    head = re.sub(r'<span class="vh">[^<]*</span>', "", head)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", head))
+    return visible(html[html.index('class="summary"') : html.index('<section id="events">')])
 
 
 @pytest.mark.asyncio

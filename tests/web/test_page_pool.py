@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import planted
 import pytest
-from browser import Browser, plain
+from browser import Browser, plain, visible
 from fleet_world import MACHINE
-from test_page_worker import words_of
 
 from labfleet.resources.declaration import OVER
 from labfleet.resources.kinds import KINDS
@@ -38,11 +37,11 @@ async def test_workers_stand_by_state(browser: Browser) -> None:
     """Each group of states has its table; one state alone has an address."""
     await pool(browser)
     html = plain(await browser.get("/pools/exam?tab=workers", "operator"))
-    said = words_of(html)
+    said = visible(html)
     assert "starting 1 running 1" in said
     assert said.index("w-2") < said.index("w-1")
     assert 'href="/pools/exam?tab=workers&amp;state=running"' in html
-    alone = words_of(plain(await browser.get("/pools/exam?tab=workers&state=running", "operator")))
+    alone = visible(plain(await browser.get("/pools/exam?tab=workers&state=running", "operator")))
     assert "w-1" in alone
     assert "w-2" not in alone
 
@@ -51,7 +50,7 @@ async def test_workers_stand_by_state(browser: Browser) -> None:
 async def test_history_has_reasons_and_numbers(browser: Browser) -> None:
     """Why it grew, from how many to how many, and which worker was lost and why."""
     await pool(browser)
-    said = words_of(plain(await browser.get("/pools/exam?tab=history", "operator")))
+    said = visible(plain(await browser.get("/pools/exam?tab=history", "operator")))
     assert "grew 1 2 w-2 3 sessions wait for 2 workers" in said
     assert "w-0 CML never answered" in said
     assert "Says grows to 2 workers" in said
@@ -61,13 +60,13 @@ async def test_history_has_reasons_and_numbers(browser: Browser) -> None:
 async def test_sessions_promises_events_and_yaml(browser: Browser) -> None:
     """What runs on its workers; times that it has promised; what happened; the object as text."""
     await pool(browser)
-    said = words_of(plain(await browser.get("/pools/exam?tab=sessions", "operator")))
+    said = visible(plain(await browser.get("/pools/exam?tab=sessions", "operator")))
     assert "run-1 ● RUNNING" in said
     assert "None is promised." in said
-    said = words_of(plain(await browser.get("/pools/exam?tab=promises", "operator")))
+    said = visible(plain(await browser.get("/pools/exam?tab=promises", "operator")))
     assert "Free workers" in said
     assert "labfleet calendar --pool exam" in said
-    assert "created" in words_of(plain(await browser.get("/pools/exam?tab=events", "operator")))
+    assert "created" in visible(plain(await browser.get("/pools/exam?tab=events", "operator")))
     assert "kind: Pool" in plain(await browser.get("/pools/exam?tab=yaml", "operator"))
 
 

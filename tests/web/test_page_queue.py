@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
-from browser import Browser, Reader, plain
+from browser import Browser, Reader, plain, text
 from fleet_world import who
 from test_service_claims import at, booked, fleet
 
@@ -17,13 +17,6 @@ from labfleet.resources.simulation import Simulation, SimulationSpec, Simulation
 
 pytestmark = pytest.mark.asyncio
 KIM = who("user", "kim")
-
-
-def text(html: str) -> str:
-    """The page as it is read, without its marks."""
-    return " ".join(
-        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
-    )
 
 
 async def queue(browser: Browser, query: str = "", role: str = "admin", owner: str = "ada") -> str:

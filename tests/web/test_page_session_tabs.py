@@ -8,7 +8,7 @@ from typing import Any
 
 import planted
 import pytest
-from browser import Browser, Reader, plain
+from browser import Browser, Reader, plain, text
 from fleet_world import who
 
 from labfleet.decisions import port_drift
@@ -21,13 +21,6 @@ from labfleet.resources.session import PortAllocation, SessionPhase
 from labfleet.web import life_line
 
 KIM = who("user", "kim")
-
-
-def text(html: str) -> str:
-    """The page as it is read, without its marks."""
-    return " ".join(
-        re.sub("<[^>]+>", " ", html.partition("<main")[2].partition("</main")[0]).split()
-    )
 
 
 async def tab(browser: Browser, name: str, role: str = "user", owner: str = "kim") -> str:

@@ -9,7 +9,7 @@ import msgspec
 import planted
 import pytest
 from api_caller import Reply
-from browser import Browser, plain
+from browser import Browser, plain, visible
 
 from labfleet.resources.hosted_labs import HostedLab, IgnoredLab
 from labfleet.resources.session import SessionPhase
@@ -17,18 +17,11 @@ from labfleet.resources.worker import Worker
 from labfleet.web.panels.worker_sessions import PAST
 
 
-def words_of(html: str) -> str:
-    """Return the text of a page's main part, as somebody reads it."""
-    main = html[html.index("<main") :]
-    main = re.sub(r'<span class="vh">[^<]*</span>', "", main)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", main))
-
-
 @pytest.mark.asyncio
 async def test_the_servers_tab_shows_all_that_cml_said(browser: Browser) -> None:
     """Version, use, each flag of each compute, and the licence; a gap says why it is one."""
     await planted.detailed(browser)
-    said = words_of(plain(await browser.get("/workers/w-000?tab=cml", "operator")))
+    said = visible(plain(await browser.get("/workers/w-000?tab=cml", "operator")))
     for told in (
         "Version 2.9.0", "Ready ● yes", "72 of 192 GiB (37.5 %)", "12 CPUs, 48 GiB", "7 of 9 run",
         "3.50, 3.25, 3.00", "Fabric ✕ no", "Memory overload ● no", "Admission READY",
@@ -44,7 +37,7 @@ async def test_the_servers_tab_shows_all_that_cml_said(browser: Browser) -> None
 async def test_a_server_that_was_not_measured_says_so(browser: Browser) -> None:
     """Without a sample no number is shown, and the reason is."""
     await planted.store(browser, planted.worker(browser, "w-1"))
-    said = words_of(plain(await browser.get("/workers/w-1?tab=cml", "operator")))
+    said = visible(plain(await browser.get("/workers/w-1?tab=cml", "operator")))
     assert "Numbers unknown no sample: w-1 is READY, and was not measured so far" in said
     assert "Use of the host" not in said
 
@@ -55,7 +48,7 @@ async def test_a_curve_is_broken_where_nobody_measured(browser: Browser) -> None
     await planted.detailed(browser)
     html = plain(await browser.get("/workers/w-000?tab=monitoring", "operator"))
     assert html.count("<polyline") == 2
-    said = words_of(html)
+    said = visible(html)
     assert "CPU, as CML says" in said
     assert "source: cml" in said
     assert "least 20 % mean 23 % greatest 26 %" in said
@@ -70,7 +63,7 @@ async def test_a_curve_is_broken_where_nobody_measured(browser: Browser) -> None
 async def test_the_machines_tab_shows_instance_checks_and_costs(browser: Browser) -> None:
     """What the provider said, each unknown with its reason, and what an hour costs."""
     await planted.detailed(browser)
-    said = words_of(plain(await browser.get("/workers/w-000?tab=machine", "operator")))
+    said = visible(plain(await browser.get("/workers/w-000?tab=machine", "operator")))
     for told in (
         "Provider AWS", "Region us-east-1", "State ● running", "Type m5zn.metal", "Image ami-1",
         "The host&#39;s ● ok", "Public 203.0.113.7", "Private 10.0.0.7", "Volume vol-1",
@@ -85,7 +78,7 @@ async def test_the_machines_tab_shows_instance_checks_and_costs(browser: Browser
 async def test_the_ports_tab_shows_allocated_observed_and_quarantined(browser: Browser) -> None:
     """A port of a session with what was seen of it, and one that a lab holds unasked."""
     await planted.detailed(browser)
-    said = words_of(plain(await browser.get("/workers/w-000?tab=ports", "operator")))
+    said = visible(plain(await browser.get("/workers/w-000?tab=ports", "operator")))
     assert "tcp/2001 ● allocated r1 ran-1 kim ▲ changed: 2099" in said
     assert "tcp/5041 to 5043 ▲ quarantined" in said
     assert "lab lab-9 names it and was not given it" in said
@@ -97,7 +90,7 @@ async def test_the_labs_tab_shows_whose_each_lab_is(browser: Browser) -> None:
     """Of a session with its link, nobody's, and ignored; unknown before a look."""
     now = browser.world.clock.now()
     made = planted.worker(browser, "w-1")
-    told = words_of(plain(await labs_of(browser, made)))
+    told = visible(plain(await labs_of(browser, made)))
     assert "Unknown: no look has seen the labs on its server yet, or it is over." in told
     labs = (
         HostedLab(
@@ -113,7 +106,7 @@ async def test_the_labs_tab_shows_whose_each_lab_is(browser: Browser) -> None:
     status = msgspec.structs.replace(made.status, hosted_labs=labs)
     found = browser.world.services.cache.get(Worker, "w-1", "default")
     assert found is not None
-    told = words_of(
+    told = visible(
         plain(await labs_of(browser, msgspec.structs.replace(found, spec=spec, status=status)))
     )
     assert "lab-1 ▲ nobody&#39;s none mallory their own STARTED 3 1" in told
@@ -131,10 +124,10 @@ async def labs_of(browser: Browser, made: Worker) -> Reply:
 async def test_sessions_now_and_before_events_and_yaml(browser: Browser) -> None:
     """What runs and what ended stand apart; YAML is what the API gives, and holds no secret."""
     await planted.detailed(browser)
-    said = words_of(plain(await browser.get("/workers/w-000?tab=sessions", "operator")))
+    said = visible(plain(await browser.get("/workers/w-000?tab=sessions", "operator")))
     assert said.index("On it now") < said.index("ran-1") < said.index("Ended here")
     assert said.index("Ended here") < said.index("over-1")
-    said = words_of(plain(await browser.get("/workers/w-000?tab=events", "operator")))
+    said = visible(plain(await browser.get("/workers/w-000?tab=events", "operator")))
     assert "created" in said
     html = plain(await browser.get("/workers/w-000?tab=yaml", "operator"))
     assert "adminPassword:\n        env: CML_PASSWORD" in html.replace("&#34;", '"')
@@ -159,7 +152,7 @@ async def test_of_many_that_ended_here_the_newest_are_listed(browser: Browser) -
     html = plain(await browser.get("/workers/w-000?tab=sessions", "operator"))
     listed = re.findall(r">(past-\d\d)<", html)
     assert listed == [f"past-{number:02}" for number in range(PAST)]
-    assert f"The newest {PAST}." in words_of(html)
+    assert f"The newest {PAST}." in visible(html)
 
 
 @pytest.mark.asyncio
