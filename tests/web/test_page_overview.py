@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import planted
 import pytest
@@ -15,6 +17,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.reads import costs
+from labfleet.web import overview, words
 from labfleet.web.views import home, summary
 
 
@@ -105,3 +108,30 @@ async def test_what_has_ended_makes_the_head_no_dearer(browser: Browser) -> None
         await summary.read(services, who("operator"))
         home.vitals(services, who("operator"))
     assert looked.count("Session") <= 2 * 5 + 10
+
+
+@pytest.mark.asyncio
+async def test_what_has_ended_is_not_put_in_order_one_by_one(browser: Browser) -> None:
+    """Live tables look up each state once for all that are in it, and show the newest ended first."""
+    now, looked = browser.world.clock.now(), list[str]()
+    ended = [
+        planted.session(
+            browser, f"past-{number:03}", "w1", phase=SessionPhase.COMPLETED,
+            ended_at=now - timedelta(seconds=number),
+        )
+        for number in range(2 * words.ROWS)
+    ]  # fmt: skip
+    live, section, state = planted.session(browser, "live"), words.section("Session"), words.state
+    assert section is not None
+
+    def counting(kind: str, phase: str | None) -> words.State:
+        looked.append(kind)
+        return state(kind, phase)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "state", counting)
+        made = overview.table(section, [*reversed(ended), live], now, {}, ())
+    assert looked.count("Session") <= 4 * words.ROWS
+    names = [row.key.rpartition("/")[2] for row in made.rows]
+    assert names == ["live", *(each.name for each in ended[: words.ROWS - 1])]
+    assert made.total == 2 * words.ROWS + 1

@@ -6,7 +6,8 @@ Read from the cache; the page's script then follows the event stream.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,7 +27,7 @@ from labfleet.service.reads import history, measured
 from labfleet.web import values, words
 from labfleet.web.values import Cell, Use
 from labfleet.web.view import Asked
-from labfleet.web.words import Section
+from labfleet.web.words import Section, State
 
 ROOT = "/live"
 
@@ -160,15 +161,18 @@ def table(
     readable: Collection[str],
 ) -> Table:
     """Return a table of the objects: live ones first, then what is over, newest first."""
-    ordered = sorted(objects, key=lambda obj: order(section, obj))
+    # What is over are many, of few states: each state is looked up once, and what is not shown is
+    # not put in order.
+    state = functools.cache(functools.partial(words.state, section.kind))
+    first = heapq.nsmallest(words.ROWS, objects, key=functools.partial(_order, section, state))
     counts: dict[str, int] = dict.fromkeys(words.groups(section.kind), 0)
     for obj in objects:
-        group = words.state(section.kind, phase_of(obj)).group
+        group = state(phase_of(obj)).group
         if group in counts:
             counts[group] += 1
     return Table(
         section=section,
-        rows=tuple(row(section, obj, now, held, readable) for obj in ordered[: words.ROWS]),
+        rows=tuple(row(section, obj, now, held, readable) for obj in first),
         total=len(objects),
         counts=tuple(counts.items()),
     )
@@ -186,16 +190,15 @@ def row(
     )
 
 
-def order(section: Section, obj: Resource) -> tuple[int, int, str, str]:
+def _order(
+    section: Section, state: Callable[[str | None], State], obj: Resource
+) -> tuple[int, int, str, str]:
     """Return a row's sort key; the script sorts by the same four values."""
-    place = (
-        words.state(section.kind, phase_of(obj)).order if kinds.KINDS[section.kind].states else 0
-    )
-    at = values.read(obj, section.since if _over(obj) else "metadata.creationTimestamp")
+    place = state(phase_of(obj)).order if kinds.KINDS[section.kind].states else 0
+    over = place >= words.OVER
+    at = values.read(obj, section.since) if over else obj.metadata.creation_timestamp
     millis = 0 if at is None else int(at.timestamp() * 1000)
-    if place >= words.OVER:
-        millis = -millis
-    return place, millis, obj.metadata.namespace, obj.name
+    return place, -millis if over else millis, obj.metadata.namespace, obj.name
 
 
 def phase_of(obj: Resource) -> str | None:
