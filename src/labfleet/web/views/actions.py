@@ -20,7 +20,7 @@ class Ability:
 
     title: str
     acts: tuple[Offer, ...]
-    deeds: str
+    allowed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ async def page(_services: ServiceContext, caller: Caller, _asked: Asked) -> Acti
     found = []
     for row in KINDS.values():
         used = {"read", *(each.right for each in (*table.of(row.name), *table.on_kind(row.name)))}
-        deeds = [
+        allowed = [
             access.deed_of(action, row.name) for action in access.ACTIONS
             if action in used and access.may(caller.principal, action, row.name)
         ]  # fmt: skip
         acts = table.of_kind(caller, row.name)
-        if deeds:
-            said = "; ".join(deeds)
+        if allowed:
+            said = "; ".join(allowed)
             found.append(Ability(row.plural.capitalize(), acts, f"{said[:1].upper()}{said[1:]}."))
     return ActionsPage(tuple(found))

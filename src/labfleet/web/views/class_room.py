@@ -16,10 +16,10 @@ from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import classes
 from labfleet.service.reads.classes import ClassNow, SeatNow
-from labfleet.web import seat_deeds, seat_words, values, words
+from labfleet.web import seat_acts, seat_words, values, words
 from labfleet.web.acts import table
 from labfleet.web.acts.act import Offer
-from labfleet.web.seat_deeds import Deed
+from labfleet.web.seat_acts import SeatAct
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -47,7 +47,7 @@ class SeatTile:
     absent: bool
     ends: str
     reached: Reached
-    deeds: tuple[Deed, ...]
+    acts: tuple[SeatAct, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _tile(who: Principal, room: ClassNow, seat: SeatNow, now: datetime) -> SeatT
     status = session.status
     came = None if status.checked_in_at is None else values.instant(status.checked_in_at, now)
     end = status.end or session.spec.slot.end
-    deeds = seat_deeds.of(who, session, room.definition, now)
+    offered = seat_acts.of(who, session, room.definition, now)
     return SeatTile(
         name=seat.name,
         person=seat.person,
@@ -207,7 +207,7 @@ def _tile(who: Principal, room: ClassNow, seat: SeatNow, now: datetime) -> SeatT
         absent=_absent(session, now),
         ends="" if end is None else zones.both(end, session.spec.slot.zone),
         reached=reached(status.access, CONSOLES),
-        deeds=tuple(each for each in deeds if each.verb in _ON_SEATS),
+        acts=tuple(each for each in offered if each.verb in _ON_SEATS),
     )
 
 

@@ -16,10 +16,10 @@ from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import session_view
 from labfleet.service.reads import own_labs
 from labfleet.service.reads.own_labs import OwnLab
-from labfleet.web import seat_deeds, seat_words, values
+from labfleet.web import seat_acts, seat_words, values
 from labfleet.web.acts import table
 from labfleet.web.acts.act import Offer
-from labfleet.web.seat_deeds import Deed
+from labfleet.web.seat_acts import SeatAct
 from labfleet.web.seat_words import Left
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -42,7 +42,7 @@ class Card:
     left: Left | None
     when: str
     reached: Reached
-    deeds: tuple[Deed, ...]
+    acts: tuple[SeatAct, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _card(who: Principal, lab: OwnLab, now: datetime) -> Card:
         left=seat_words.left(session, lab.definition, now),
         when=_when(session),
         reached=_reached(session.status.access),
-        deeds=tuple(seat_deeds.of(who, session, lab.definition, now)),
+        acts=tuple(seat_acts.of(who, session, lab.definition, now)),
     )
 
 
@@ -175,5 +175,5 @@ def _offered(session: Session) -> Card:
         left=None,
         when=_when(session),
         reached=Reached(),
-        deeds=(seat_deeds.taking(session),),
+        acts=(seat_acts.taking(session),),
     )

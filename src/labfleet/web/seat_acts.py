@@ -27,8 +27,8 @@ _ENDING = TERMINAL | {S.COLLECTING, S.STOPPING}
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """One thing to do: its word on a button, its page ("" when it has none), and its command."""
+class SeatAct:
+    """One act: its word on a button, its page ("" when it has none), and its command."""
 
     verb: str
     title: str
@@ -38,7 +38,7 @@ class Deed:
 
 def of(
     who: Principal, session: Session, definition: Definition | None, now: datetime
-) -> Iterator[Deed]:
+) -> Iterator[SeatAct]:
     """Yield what somebody may do with a session as it stands, what is most often wanted first."""
     if not access.may(who, "cancel", session.kind):
         return
@@ -50,43 +50,43 @@ def of(
         return
     if status.phase in _UP and status.checked_in_at is None:
         here = "I am here" if session.spec.owner == who.name else "Check in"
-        yield _deed(session, "check-in", here)
+        yield _act(session, "check-in", here)
     if not booked:
         return
     if status.end is not None or session.spec.slot.end is not None:
-        yield _deed(session, "extend", "More time", " --by 30m")
+        yield _act(session, "extend", "More time", " --by 30m")
     if status.phase in _BEFORE and session.spec.slot.start is not None:
-        yield _deed(session, "move", "Another time", " --later 1h")
-    yield _deed(session, "hand-over", "Give to somebody else", " --to PERSON")
-    yield _deed(session, "cancel", "Stop" if status.phase not in _BEFORE else "Cancel")
+        yield _act(session, "move", "Another time", " --later 1h")
+    yield _act(session, "hand-over", "Give to somebody else", " --to PERSON")
+    yield _act(session, "cancel", "Stop" if status.phase not in _BEFORE else "Cancel")
 
 
 def _afterwards(
     who: Principal, session: Session, definition: Definition | None, now: datetime
-) -> Iterator[Deed]:
+) -> Iterator[SeatAct]:
     status, work = session.status, session.status.kept
     if status.phase in RETRIABLE and status.retried_as is None and not session.deleting:
-        yield _deed(session, "retry", "Try again")
+        yield _act(session, "retry", "Try again")
     if session.spec.owner != who.name or work is None or work.at is None or work.until is None:
         return
     if work.readers == "owner" and now < work.until:
         where = (
             f"/api/v1/sessions/{quote(session.name)}/kept-lab?namespace={quote(session.namespace)}"
         )
-        kept = _deed(session, "kept", "Have my work", " --write lab.yaml")
+        kept = _act(session, "kept", "Have my work", " --write lab.yaml")
         yield replace(kept, href=where)
         if definition is not None and definition.spec.continuable:
-            yield _deed(session, "continue", "Go on with it")
+            yield _act(session, "continue", "Go on with it")
 
 
-def taking(session: Session) -> Deed:
+def taking(session: Session) -> SeatAct:
     """Return how an offered session is taken."""
-    return _deed(session, "take", "Take it")
+    return _act(session, "take", "Take it")
 
 
-def _deed(obj: Resource, verb: str, title: str, more: str = "") -> Deed:
+def _act(obj: Resource, verb: str, title: str, more: str = "") -> SeatAct:
     command = f"labfleet {verb} {Key('', obj.namespace, obj.name).argument}{more}"
-    return Deed(verb, title, command, _page(obj, verb))
+    return SeatAct(verb, title, command, _page(obj, verb))
 
 
 def _page(obj: Resource, verb: str) -> str:
