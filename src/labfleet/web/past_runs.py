@@ -12,6 +12,7 @@ from labfleet.resources import kinds
 from labfleet.resources.declaration import PageColumn
 from labfleet.resources.history import LEARNED, KeptRun, Run, RunKind, nodes_of, used
 from labfleet.resources.meta import Key
+from labfleet.resources.simulation import Simulation
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, past_runs
@@ -149,6 +150,19 @@ def _object(services: ServiceContext, caller: Caller, run: Run) -> Cell:
         return Cell("text", label)
     href = values.address(kinds.KINDS[kind].plural, run.name, run.namespace)
     return Cell("link", label, href=href)
+
+
+def links(
+    services: ServiceContext, caller: Caller, namespace: str, names: Sequence[str]
+) -> tuple[Cell, ...]:
+    """Return names of past simulations; links to those that are still there for the caller to see."""
+    cells = []
+    for name in names:
+        run = services.cache.get(Simulation, name, namespace)
+        there = run is not None and access.sees(caller.principal, run)
+        href = values.address("simulations", name, namespace)
+        cells.append(Cell("link", name, href=href) if there else Cell("text", name))
+    return tuple(cells)
 
 
 def _span(seconds: float) -> str:

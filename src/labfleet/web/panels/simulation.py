@@ -11,10 +11,9 @@ from labfleet.resources.history import RESOURCES, Use
 from labfleet.resources.meta import Resource
 from labfleet.resources.prediction import Forecast
 from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
-from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, series
-from labfleet.web import values
+from labfleet.web import past_runs
 from labfleet.web.bars import short
 from labfleet.web.overview import Row
 from labfleet.web.plots import Plot, Value, plot
@@ -164,26 +163,19 @@ async def evidence(
         family="" if told is None else told.family,
         version=0 if told is None else told.version,
         rows=tuple(
-            (TITLES.get(each.resource, each.resource), each, _runs(services, caller, obj, each))
+            (
+                TITLES.get(each.resource, each.resource),
+                each,
+                past_runs.links(services, caller, obj.namespace, each.runs),
+            )
             for each in forecasts
         ),
         parameters=_parameters(obj.spec.params),
     )
 
 
-def _runs(
-    services: ServiceContext, caller: Caller, run: Simulation, each: Forecast
-) -> tuple[Cell, ...]:
-    cells = []
-    for name in each.runs:
-        past = services.cache.get(Simulation, name, run.namespace)
-        there = past is not None and access.sees(caller.principal, past)
-        href = values.address("simulations", name, run.namespace)
-        cells.append(Cell("link", name, href=href) if there else Cell("text", name))
-    return tuple(cells)
-
-
 PARAMETERS = 64
+"""Parameters of a run that are shown."""
 VALUE = 200
 """Characters of a parameter that are shown; the YAML has all."""
 

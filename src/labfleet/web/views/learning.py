@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from labfleet.kernel import errors
 from labfleet.resources.history import RunKind
 from labfleet.resources.prediction import Achieved, Forecast
-from labfleet.resources.simulation import Simulation
-from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, past_runs, predictions
 from labfleet.service.reads.learned import FamilyLearned
@@ -27,6 +25,8 @@ CLOSE = 0.02
 """How far below what is stated an achieved share still counts as held: chance alone does as much."""
 FEW = 20
 """Runs below which an achieved share is not judged."""
+RUNS = 5
+"""Past runs that a row leads to."""
 TITLES = {
     "cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage",
     "network_kbps": "Network", "duration_seconds": "Duration", "start": "Start range",
@@ -188,20 +188,5 @@ def _forecast(services: ServiceContext, caller: Caller, space: str, each: Foreca
         Cell("text", f"{each.coverage:.0%}"),
         Cell("text", each.sentence),
     ]
-    return Row(name, (*cells, *_runs(services, caller, space, each)))
-
-
-RUNS = 5
-"""Past runs that a row leads to."""
-
-
-def _runs(services: ServiceContext, caller: Caller, space: str, each: Forecast) -> tuple[Cell, ...]:
-    """Return the past runs behind a forecast, linked as far as their objects are still there."""
-    cells = []
-    for name in each.runs[:RUNS]:
-        run = services.cache.get(Simulation, name, space)
-        if run is not None and access.sees(caller.principal, run):
-            cells.append(Cell("link", name, href=values.address("simulations", name, space)))
-        else:
-            cells.append(Cell("text", name))
-    return tuple(cells)
+    runs = history_page.links(services, caller, space, each.runs[:RUNS])
+    return Row(name, (*cells, *runs))
