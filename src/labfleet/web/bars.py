@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 100.0
+TITLES = {
+    "cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
+    "labs": "Labs", "ports": "Ports", "network_kbps": "Network", "duration_seconds": "Duration",
+}  # fmt: skip
+"""Words for what is reserved, predicted and used, of every page."""
 _UNITS = {
     "cpu_milli": "CPU", "memory_mib": "MiB", "storage_mib": "MiB", "network_kbps": "Mbit/s",
     "network_in_kbps": "Mbit/s", "network_out_kbps": "Mbit/s", "nodes": "nodes", "labs": "labs",

@@ -18,7 +18,7 @@ from labfleet.web import bars, values
 from labfleet.web.bars import Bar
 from labfleet.web.values import Cell
 
-TITLES = {"cpu_milli": "CPU", "memory_mib": "Memory", "network_kbps": "Network"}
+_SHOWN = ("cpu_milli", "memory_mib", "network_kbps")
 _MODES = {
     "measured": Cell("state", "measured", tone="good", shape="●"),
     "safe": Cell("state", "safe mode", tone="warn", shape="▲"),
@@ -54,7 +54,8 @@ def of(services: ServiceContext, cluster: Cluster, usage: Usage | None) -> Clust
     mode = cluster_mode.mode_of(cluster)
     used = measured(usage)
     shown = list[tuple[str, Bar | None]]()
-    for name, title in TITLES.items():
+    for name in _SHOWN:
+        title = bars.TITLES[name]
         if not getattr(capacity_of(cluster), name):
             shown.append((title, None))
             continue

@@ -17,7 +17,7 @@ from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, past_runs
 from labfleet.web import values, words
-from labfleet.web.bars import short
+from labfleet.web.bars import TITLES, short
 from labfleet.web.overview import Row
 from labfleet.web.plots import Plot, Value, plot
 from labfleet.web.values import Cell
@@ -43,7 +43,7 @@ SECTION = Section(
 )  # fmt: skip
 _UNKNOWN = Cell("absent", "not measured")
 _ASKED = ("kind", "family", "namespace", "cursor")
-_PLOTTED = {"cpu_milli": "CPU", "memory_mib": "Memory", "duration_seconds": "Duration"}
+_PLOTTED = ("cpu_milli", "memory_mib", "duration_seconds")
 FEWEST = 2
 """Measured runs from which on they are drawn."""
 KINDS = {RunKind.SIMULATION: "Simulations", RunKind.SESSION: "Sessions", RunKind.BOOT: "Boots"}
@@ -102,7 +102,7 @@ async def page(services: ServiceContext, caller: Caller, asked: Asked) -> PastRu
 def plots_of(runs: Sequence[Run]) -> tuple[Plot, ...]:
     """Return what runs of a family used, the newest first: a dot each, median and 95 % across."""
     made, figures = [], learned.figures(runs)
-    for name, title in _PLOTTED.items():
+    for name in _PLOTTED:
         found = figures.get(name)
         if found is None or found.runs < FEWEST:
             continue
@@ -113,7 +113,7 @@ def plots_of(runs: Sequence[Run]) -> tuple[Plot, ...]:
         ]
         levels = [("median", "median", found.median), ("p95", "95 %", found.p95)]
         values_.sort(key=lambda each: each.at)
-        made.append(plot(f"{title} of {found.runs} runs", values_, levels=levels,
+        made.append(plot(f"{TITLES[name]} of {found.runs} runs", values_, levels=levels,
                          words=partial(short, name)))  # fmt: skip
     return tuple(made)
 

@@ -20,11 +20,6 @@ from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 from labfleet.web.views import simulations
 
-TITLES = {
-    "cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage", "nodes": "Nodes",
-    "labs": "Labs", "ports": "Ports", "network_kbps": "Network",
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterRuns:
@@ -66,7 +61,7 @@ async def of_queue(
     found = await simulation_rows.of(services, caller, asked, Chosen(queue=obj.key.label))
     held = queue_users.of(services, obj).held
     cohort = _cohort(services, obj)
-    shown = [(TITLES[name], _bar(obj, name, held, cohort)) for name in DIMENSIONS
+    shown = [(bars.TITLES[name], _bar(obj, name, held, cohort)) for name in DIMENSIONS
              if _counts(obj, name, held, cohort)]  # fmt: skip
     return QueueUse(
         cohort=obj.spec.cohort or "",

@@ -22,7 +22,7 @@ from labfleet.service.kinds import family_use, indices
 from labfleet.service.reads import recommendations
 from labfleet.web import overview, recommended, sheet, values, words
 from labfleet.web.addresses import changed
-from labfleet.web.bars import short
+from labfleet.web.bars import TITLES, short
 from labfleet.web.overview import Row, Table
 from labfleet.web.part_of_rows import PartOfRows, part
 from labfleet.web.plots import Plot, Value, plot
@@ -30,7 +30,8 @@ from labfleet.web.sheet import Head, Part
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked, Tab
 
-TITLES = {"cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage"}
+_SIZES = ("cpu_milli", "memory_mib", "storage_mib")
+"""What a definition asks for."""
 _UNKNOWN = Cell("unknown", "unknown", why="not measured")
 _TOO_FEW = Cell("unknown", "unknown", why="too few sessions")
 FEWEST = 2
@@ -157,7 +158,7 @@ def _price(pool: PoolOutcome | None) -> Cell:
 
 
 def _amounts(amounts: Amounts) -> str:
-    sized = {name: getattr(amounts, name) for name in TITLES}
+    sized = {name: getattr(amounts, name) for name in _SIZES}
     return wording.amounts(Amounts(**sized))
 
 

@@ -14,16 +14,12 @@ from labfleet.resources.simulation import OPEN, Simulation, SimulationPhase
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import learned, series
 from labfleet.web import past_runs
-from labfleet.web.bars import short
+from labfleet.web.bars import TITLES, short
 from labfleet.web.overview import Row
 from labfleet.web.plots import Plot, Value, plot
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
 
-TITLES = {
-    "cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage",
-    "network_kbps": "Network", "duration_seconds": "Duration",
-}  # fmt: skip
 _DRAWN = {
     "cpu_milli": ("cpu",),
     "memory_mib": ("memory",),

@@ -14,7 +14,7 @@ from labfleet.service.reads.learned import FamilyLearned
 from labfleet.web import past_runs as history_page
 from labfleet.web import values
 from labfleet.web.addresses import changed
-from labfleet.web.bars import short
+from labfleet.web.bars import TITLES, short
 from labfleet.web.overview import Row
 from labfleet.web.part_of_rows import PartOfRows, part
 from labfleet.web.values import Cell
@@ -27,10 +27,7 @@ FEW = 20
 """Runs below which an achieved share is not judged."""
 RUNS = 5
 """Past runs that a row leads to."""
-TITLES = {
-    "cpu_milli": "CPU", "memory_mib": "Memory", "storage_mib": "Storage",
-    "network_kbps": "Network", "duration_seconds": "Duration", "start": "Start range",
-}  # fmt: skip
+_TITLES = {**TITLES, "start": "Start range"}
 _NONE = Cell("absent", "not judged")
 _UNKNOWN = Cell("unknown", "unknown", why="not measured")
 _FEW_RUNS = Cell("absent", "too few runs")
@@ -99,7 +96,7 @@ def _held(achieved: Sequence[Achieved], levels: Sequence[float]) -> tuple[Row, .
     for (kind, resource), by_level in found.items():
         cells = [
             Cell("text", kind.value),
-            Cell("text", TITLES.get(resource, resource)),
+            Cell("text", _TITLES.get(resource, resource)),
             Cell("text", str(max(each.runs for each in by_level.values()))),
             *(_share(by_level.get(level)) for level in levels),
         ]
@@ -182,7 +179,7 @@ async def _chosen(services: ServiceContext, caller: Caller, asked: Asked) -> Nex
 def _forecast(services: ServiceContext, caller: Caller, space: str, each: Forecast) -> Row:
     name = each.resource
     cells = [
-        Cell("text", TITLES.get(name, name)),
+        Cell("text", _TITLES.get(name, name)),
         Cell("text", short(name, each.expected)),
         Cell("text", short(name, each.bound)),
         Cell("text", f"{each.coverage:.0%}"),
