@@ -18,3 +18,8 @@ def changed(asked: Asked, part: str = "", **values: str | int | None) -> str:
         if value is None or value == "":
             kept.pop(name, None)
     return f"?{urlencode(kept)}" + (f"#{part}" if part else "")
+
+
+def tab(page: str, name: str) -> str:
+    """Return the address of a tab of the page at an address."""
+    return f"{page}{'&' if '?' in page else '?'}{urlencode({'tab': name})}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from labfleet.kernel import errors
 from labfleet.resources.meta import Resource
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
+from labfleet.web import addresses
 from labfleet.web.panels import (
     clusters,
     definition,
@@ -116,11 +116,11 @@ async def opened(
     chosen = next((each for each in there if each.name == wanted), None)
     if wanted and chosen is None:
         raise errors.Gone("This page has no such tab.")
-    join = "&" if "?" in address else "?"
     tabs = [Tab(FIRST, "" if chosen is None else address)]
-    for each in there:
-        where = f"{address}{join}{urlencode({'tab': each.name})}"
-        tabs.append(Tab(each.title, "" if each is chosen else where))
+    tabs += [
+        Tab(each.title, "" if each is chosen else addresses.tab(address, each.name))
+        for each in there
+    ]
     if chosen is None:
         return Opened(tuple(tabs))
     panel = await chosen.make(services, caller, obj, asked)

@@ -8,7 +8,7 @@ from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import labs
 from labfleet.service.reads.labs import LabOfWorker
-from labfleet.web import sheet, values
+from labfleet.web import addresses, sheet, values
 from labfleet.web.sheet import Head, Part, Row, Sheet
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -45,8 +45,7 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, asked: A
             else values.instant(found.seen, now),
         ),
     )
-    base = values.address("workers", obj.name, obj.namespace)
-    where = f"{base}{'&' if '?' in base else '?'}tab=labs"
+    where = addresses.tab(values.address("workers", obj.name, obj.namespace), "labs")
     rows = [_row(each, obj.namespace, now) for each in found.labs]
     shown, more, further = sheet.paged(rows, asked.last("page"), where)
     heads, shown = sheet.told(_HEADS, shown)

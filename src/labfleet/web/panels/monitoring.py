@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 
 from labfleet.kernel import errors
 from labfleet.kernel.clock import utc_text
+from labfleet.resources.kinds import KINDS
 from labfleet.resources.meta import Resource
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import series
 from labfleet.service.reads.series import Metric, Point, Series
-from labfleet.web import charts, values
+from labfleet.web import addresses, charts, values
 from labfleet.web.sheet import Choice, Head, Part
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -76,13 +77,13 @@ async def make(
     shown = [name for name in _ORDER if name in found.metrics and found.metrics[name].points]
     missing = [TITLES[name] for name in _ORDER if name in found.metrics and name not in shown]
     note = f"Not measured in this time: {', '.join(missing)}." if missing else ""
-    base = values.address(f"{obj.kind.lower()}s", obj.name, obj.namespace)
-    join = "&" if "?" in base else "?"
+    base = values.address(KINDS[obj.kind].plural, obj.name, obj.namespace)
+    here = addresses.tab(base, "monitoring")
     half = found.since + (found.until - found.since) / 2
     return Monitoring(
         plots=tuple(_plot(name, found, found.metrics[name], now) for name in shown),
         spans=tuple(
-            Choice(text, "" if each == span else f"{base}{join}tab=monitoring&since={each}")
+            Choice(text, "" if each == span else f"{here}&since={each}")
             for each, text in SPANS.items()
         ),
         begins=utc_text(found.since),

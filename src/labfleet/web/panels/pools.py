@@ -11,7 +11,7 @@ from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.kinds import indices
-from labfleet.web import calendar, overview, sheet, values, words
+from labfleet.web import addresses, calendar, overview, sheet, values, words
 from labfleet.web.panels import worker_sessions
 from labfleet.web.sheet import Choice, Head, Part, Row, Sheet
 from labfleet.web.values import Cell
@@ -58,18 +58,13 @@ async def workers(services: ServiceContext, caller: Caller, obj: Resource, asked
             )
     if not parts:
         parts.append(Part("Workers", empty="No workers, or none in that state."))
-    base = _tab(obj, "workers")
+    base = addresses.tab(values.address("pools", obj.name, obj.namespace), "workers")
     choices = [Choice("all", "" if not wanted else base)]
     choices += [
         Choice(f"{name} {len(grouped[name])}", "" if wanted == name else f"{base}&state={name}")
         for name in names
     ]
     return Sheet("Workers", "", tuple(parts), choices=tuple(choices))
-
-
-def _tab(pool: Pool, name: str) -> str:
-    base = values.address("pools", pool.name, pool.namespace)
-    return f"{base}{'&' if '?' in base else '?'}tab={name}"
 
 
 async def sessions(services: ServiceContext, caller: Caller, obj: Resource, _asked: Asked) -> Sheet:

@@ -12,7 +12,7 @@ from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
 from labfleet.service.reads import ports
 from labfleet.service.reads.ports import TakenPort
-from labfleet.web import sheet, values
+from labfleet.web import addresses, sheet, values
 from labfleet.web.sheet import Facts, Head, Part, Row, Sheet
 from labfleet.web.values import Cell
 from labfleet.web.view import Asked
@@ -38,8 +38,7 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, asked: A
         )
         return Sheet("Ports", "", (unknown,), commands=(command,))
     rows = [_row(services, caller, obj, each, now) for each in found.ports]
-    base = values.address("workers", obj.name, obj.namespace)
-    where = f"{base}{'&' if '?' in base else '?'}tab=ports"
+    where = addresses.tab(values.address("workers", obj.name, obj.namespace), "ports")
     shown, more, further = sheet.paged(rows, asked.last("page"), where)
     heads, shown = sheet.told(_HEADS, shown)
     parts = (
