@@ -62,6 +62,14 @@ def test_a_state_that_lags_behind_an_order_is_no_deed_of_others(verb: str, shown
     assert changed(late) == ("StoppedOutside" if verb == "start" else "")
 
 
+def test_of_a_session_that_ends_nothing_is_off_as_ordered() -> None:
+    """Its record would tell people for ever to start a lab that is gone."""
+    before = runs("stop", lab_off=LabOff(whole=True, by="kim", at=START))
+    ended = look(before, START + timedelta(hours=5), "STOPPED")
+    assert ended.status.phase is SessionPhase.COLLECTING
+    assert ended.status.lab_off is None
+
+
 def test_nodes_are_compared_by_what_cml_calls_them() -> None:
     """One that is replaced under the same label is told as removed and added, not as the same."""
     found = look(runs("start"), LATER, "STARTED", Node("1", "r1"), Node("3", "r2"))

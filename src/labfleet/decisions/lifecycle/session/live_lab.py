@@ -66,13 +66,13 @@ def step(draft: Draft) -> Step | None:
 
 
 def closed(step_: Step, draft: Draft) -> Step:
-    """Return the step; of a session that leaves RUNNING no order stays open."""
-    session, status = draft.session, step_.status
-    if status.phase is SessionPhase.RUNNING or open_order(session) is None:
+    """Return the step; once a session leaves RUNNING no order is open, and nothing is off as ordered."""
+    status = step_.status
+    if status.phase is SessionPhase.RUNNING:
         return step_
     why = f"the session is {status.phase}"
-    ended = lab_orders.closed(session.spec.lab_order, status.lab_order, why, draft.now)
-    return msgspec.structs.replace(step_, status=replace(status, lab_order=ended))
+    ended = lab_orders.closed(draft.session.spec.lab_order, status.lab_order, why, draft.now)
+    return msgspec.structs.replace(step_, status=replace(status, lab_order=ended, lab_off=None))
 
 
 def _trouble(draft: Draft) -> str:
