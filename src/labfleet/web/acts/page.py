@@ -39,7 +39,6 @@ class Asking:
     act: Act
     name: str
     namespace: str
-    uid: str
     action: str
     back: str
     follows: tuple[str, ...]
@@ -116,10 +115,9 @@ async def asking(
         follows, found = await _followed(doing, act)
         # What was refused when it was done counts more than what would be.
         error = error or found
-    uid = doing.uid or ""
     return Asking(
-        act=act, name=doing.name, namespace=doing.namespace, uid=uid,
-        action=acts.address(act, doing.name, doing.namespace, uid=uid),
+        act=act, name=doing.name, namespace=doing.namespace,
+        action=acts.address(act, doing.name, doing.namespace, uid=doing.uid or ""),
         back=_back(doing, act), follows=follows, fields=() if closed else seen, given=texts,
         line=act.line(doing), closed=closed, problem=_sentence(error), places=_places(error),
         status=200 if error is None or given is None else status_of(error),
