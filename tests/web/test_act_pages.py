@@ -128,6 +128,7 @@ async def test_a_token_is_shown_once(browser: Browser) -> None:
     assert (await browser.get("/", cookie=f"labfleet-8470={secret[1]}")).status == 200
     again = await browser.sent("/tokens", dict(fields))
     assert again.status == 409
+    assert "revoke that token and make another" in plain(again)
     assert secret[1] not in plain(again) + plain(await browser.get("/tokens"))
     name = secret[1].split("_")[1]
     asked = plain(await browser.get(f"/tokens/{name}"))
