@@ -8,6 +8,8 @@ import pytest
 from api_caller import ADMIN
 from browser import ORIGIN, Browser, Reader, plain
 from fleet_world import who
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -64,6 +66,21 @@ async def test_an_act_is_done_and_said_once(browser: Browser) -> None:
     assert "Asked: w1 is to be empty by" in plain(page)
     assert "Max-Age=0" in page.headers["set-cookie"]
     assert "Asked: w1" not in plain(await browser.get("/workers/w1"))
+
+
+@given(
+    st.text(max_size=1200),
+    st.sampled_from(["", "/act/resume/pools/exam", "/" + "x" * 899, "/" + "x" * 900]),
+)
+def test_what_is_said_fits_a_cookie(text: str, undo: str) -> None:
+    """Whatever its letters, a browser keeps it; where it is too long its beginning is said."""
+    for each in (text, text + "\N{SNOWMAN}" * 900):
+        value = seals.said("token", each, undo)
+        assert len(value) < 4000
+        heard = seals.heard("token", value)
+        assert heard is not None
+        assert heard.undo == (undo if len(undo) <= seals.SAID_LIMIT else "")
+        assert each.startswith(heard.text.removesuffix("\N{HORIZONTAL ELLIPSIS}"))
 
 
 @pytest.mark.asyncio
