@@ -168,9 +168,12 @@ def address(root: str, asked: Mapping[str, str], **changed: str | None) -> str:
 def paged(rows: Sequence[Row], page: str, where: str) -> tuple[tuple[Row, ...], int, str]:
     """Return the rows of a page (1 is the first), how many follow, and where those are.
 
-    `where` is the page's address, without a page's number.
+    `where` is the page's address, without a page's number. Of a page beyond the last, as one is left
+    open while rows go, it is the last one: that there is nothing is said where there is nothing.
     """
-    number = int(page) if page.isdecimal() and len(page) < 6 and int(page) > 0 else 1
+    last = max(1, -(-len(rows) // words.ROWS))
+    asked = int(page) if page.isascii() and page.isdecimal() and len(page) < 6 else 1
+    number = min(max(asked, 1), last)
     begin = (number - 1) * words.ROWS
     shown = tuple(rows[begin : begin + words.ROWS])
     more = max(0, len(rows) - begin - len(shown))

@@ -16,7 +16,7 @@ from labfleet.web.view import Asked
 PAST = 50
 """How many sessions that ended are listed."""
 LOOKED = 5000
-"""So many ended sessions are looked at for them, the newest first."""
+"""Once so many ended sessions are looked at for them, days before are left alone."""
 
 
 async def make(services: ServiceContext, caller: Caller, obj: Resource, _asked: Asked) -> Sheet:
@@ -27,8 +27,7 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, _asked: 
         for each in here
         if each.status.phase not in TERMINAL and access.sees(caller.principal, each)
     ]
-    ended, whole = _ended(services, caller, obj)
-    note = "" if whole else f"Looked for among the newest {LOOKED} that ended in the fleet."
+    ended, note = _ended(services, caller, obj)
     parts = (
         sessions(services, caller, live, Part("On it now", empty="None is on it.")),
         sessions(
@@ -38,26 +37,30 @@ async def make(services: ServiceContext, caller: Caller, obj: Resource, _asked: 
     return Sheet("Sessions", "", parts)
 
 
-def _ended(
-    services: ServiceContext, caller: Caller, worker: Resource
-) -> tuple[list[Session], bool]:
-    """Return the newest sessions that ended on a worker, and whether all were looked at."""
+def _ended(services: ServiceContext, caller: Caller, worker: Resource) -> tuple[list[Session], str]:
+    """Return the newest sessions that ended on a worker, and why these may not be all of them."""
     found, looked = list[Session](), 0
     for day in sorted(services.cache.values(indices.SESSIONS_ENDED), reverse=True):
         ended = services.cache.by(indices.SESSIONS_ENDED, day)
         looked += len(ended)
-        found += [
+        here = [
             each
             for each in ended
             if each.status.worker == worker.name
             and each.namespace == worker.namespace
             and access.sees(caller.principal, each)
         ]
-        if len(found) >= PAST:
-            break
+        found += sorted(here, key=_ended_at, reverse=True)
+        if len(found) > PAST:
+            return found[:PAST], f"The newest {PAST}."
         if looked >= LOOKED:
-            return found[:PAST], False
-    return found[:PAST], True
+            return found, f"Looked for among the newest {looked} that ended in the fleet."
+    return found, ""
+
+
+def _ended_at(session: Session) -> tuple[float, str]:
+    at = session.status.ended_at
+    return (0.0 if at is None else at.timestamp()), session.name
 
 
 def sessions(services: ServiceContext, caller: Caller, found: list[Session], part: Part) -> Part:
