@@ -98,6 +98,17 @@ async def test_any_kind_is_made_from_a_text_of_its_fields(browser: Browser) -> N
 
 
 @pytest.mark.asyncio
+async def test_a_text_that_no_form_takes_is_told_on_a_page(browser: Browser) -> None:
+    """More than 64 KiB as the browser sends it is refused to a person with a page, not with JSON."""
+    seal = await browser.seal("/act/create/templates")
+    long = {"form": seal, "text": "a: b\n" * 9900}
+    reply = await browser.sent("/act/create/templates", long)
+    assert reply.status == 400
+    assert "A body is at most 65536 bytes here" in plain(reply)
+    assert reply.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.asyncio
 async def test_a_setting_is_set_and_taken_back(browser: Browser) -> None:
     """A setting's page tells its source; set, it says what it was and leads to taking it back."""
     assert "idle.timeoutMinutes" in plain(await browser.get("/settings"))
