@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
@@ -185,6 +186,24 @@ async def test_looking_shows_what_follows_of_what_was_typed(browser: Browser) ->
     found = await now(browser, Session, "s1")
     assert isinstance(found, Session)
     assert f"{found.spec.slot.end:%H:%M}" == "10:00"
+
+
+@pytest.mark.asyncio
+async def test_a_changed_drain_says_what_it_ends_and_when(browser: Browser) -> None:
+    """Force without a deadline ends what runs now; with one, or where the drain has it already, then."""
+    await a_worker(browser)
+    await browser.world.definition()
+    made = await browser.world.session("s1", owner="kim")
+    end = browser.world.clock.now() + timedelta(hours=5)
+    await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1", end=end)
+    await browser.send(WORKER, {"minutes": "60", "force": "1"})
+    where = "/act/change-drain/workers/w1"
+    for typed, told in (
+        ({"force": "1"}, "1 session is ended now, with its lab: s1 of kim"),
+        ({"minutes": "90"}, "What still runs at the deadline is ended"),
+        ({}, "1 session ends after the deadline, 2026-11-27 10:00Z: s1 of kim"),
+    ):
+        assert told in plain(await browser.send(where, {**typed, "look": "1"})), typed
 
 
 @pytest.mark.asyncio

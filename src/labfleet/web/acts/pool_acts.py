@@ -20,6 +20,7 @@ from labfleet.web.acts.fields import Field
 
 MOST = 1000
 _GONE = WorkerPhase.TERMINATED
+_LAST = ("on them go on to their end", "on them goes on to its end")
 
 
 def _workers(services: ServiceContext, pool: Pool) -> list[Worker]:
@@ -126,7 +127,7 @@ def _emptied(doing: Doing) -> list[str]:
     named = ", ".join(each.name for each in workers[: hits.NAMED])
     more = f" and {len(workers) - hits.NAMED} more" if len(workers) > hits.NAMED else ""
     told = f"{count(len(workers), 'worker')}: {named}{more}." if workers else "It has no worker."
-    return [each for each in (told, hits.sessions(here, "on them go on to their end")) if each]
+    return [each for each in (told, hits.sessions(here, *_LAST)) if each]
 
 
 def _desire(desired: str, said: str) -> Any:
