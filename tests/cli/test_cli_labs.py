@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 LAB = "287a63d9-37aa-41c9-aa57-16f7e8c15cfb"
-ROW = {"id": LAB, "whose": "session", "session": "ada-1", "owner": "ada", "title": "ada-1-287a63d9",
-       "state": "STARTED", "nodes": 3, "running": 2, "since": "2026-11-27T11:00:00Z", "why": "",
-       "ignored": None}  # fmt: skip
+ROW = {"id": LAB, "whose": "session", "session": "networks-2-s17", "title": "ada-1-287a63d9",
+       "owner": "ada.lovelace@example.org", "state": "STARTED", "nodes": 3, "running": 2,
+       "since": "2026-11-27T11:00:00Z", "why": "", "ignored": None}  # fmt: skip
 OTHER = {**ROW, "id": "l2", "whose": "ignored", "session": "", "owner": "pr\x1bof", "title": "",
          "why": "ignored by op: a thesis"}  # fmt: skip
 
@@ -30,13 +30,19 @@ def test_labs_are_listed_with_whose_they_are(run, fleet):
     done = run("labs", "worker/w-1")
     assert done.code == 0
     ours, other = done.out.splitlines()[1:]
-    assert ours.split()[:5] == [LAB, "STARTED", "2/3", "session/ada-1", "ada"]
+    assert ours.split() == [LAB, "STARTED", "2/3", "session/networks-2-s17"]
     assert other.split()[3] == "ignored"
     assert "\x1b" not in done.out
     assert max(map(len, done.out.splitlines())) <= 80
     assert "seen" in done.err
     assert "2 more are not listed" in done.err
-    assert "a thesis" in run("labs", "w-1", "-o", "wide").out
+    wide = run("labs", "w-1", "-o", "wide").out
+    assert "a thesis" in wide
+    assert "ada.lovelace@example.org" in wide
+    assert "\x1b" not in wide
+    table = run("labs", "w-1", "-o", "csv")
+    assert f"{LAB},STARTED,2/3,session/networks-2-s17,{ROW['owner']},3600," in table.out
+    assert "seen 1m ago" in table.err
     assert run("labs", "w-1", "-o", "json").json["labs"][0]["id"] == LAB
 
 

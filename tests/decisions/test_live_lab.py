@@ -62,6 +62,50 @@ def test_a_state_that_lags_behind_an_order_is_no_deed_of_others(verb: str, shown
     assert changed(late) == ("StoppedOutside" if verb == "start" else "")
 
 
+@pytest.mark.parametrize("node", ["", "2"])
+def test_a_restart_that_cml_refuses_leaves_off_what_it_stopped(node: str) -> None:
+    """It is told as ordered, and not as a deed of others; what came up meanwhile is forgotten."""
+    before = runs("restart")
+    order = msgspec.structs.replace(before.spec.lab_order, node=node, by="kim")
+    known = LabOrderProgress(id="1", state="starting", at=START, node_id=node, asked=START)
+    before = msgspec.structs.replace(
+        before,
+        spec=msgspec.structs.replace(before.spec, lab_order=order),
+        status=msgspec.structs.replace(before.status, lab_order=known),
+    )
+    refused = SessionObservation(looked=True, lab=before.status.lab, refused="no licence")
+    found = msgspec.structs.replace(before, status=decide(before, refused, SOON).status)
+    off = found.status.lab_off
+    assert found.status.lab_order.state == "refused"
+    assert (off.whole, off.nodes, off.by) == (not node, ("r2",) if node else (), "kim")
+    dark = (Node("1", "r1", "BOOTED" if node else "STOPPED"), Node("2", "r2", "STOPPED"))
+    late = look(found, LATER, "STARTED" if node else "STOPPED", *dark)
+    assert (changed(late), late.status.lab_off) == ("", off)
+    up = look(late, LATER, "STARTED", Node("1", "r1"), Node("2", "r2"))
+    assert (changed(up), up.status.lab_off) == ("", None)
+
+
+def test_of_a_restart_that_is_given_up_only_what_is_off_is_told_as_off() -> None:
+    """One node that does not come up in time does not make it a lab that is off."""
+    before = runs("restart")
+    known = LabOrderProgress(id="1", state="starting", at=START, asked=START)
+    late = START + timedelta(hours=2)
+    before = msgspec.structs.replace(
+        before, status=msgspec.structs.replace(before.status, lab_order=known)
+    )
+    found = look(before, late, "STARTED", Node("1", "r1"), Node("2", "r2", "STOPPED"))
+    assert found.status.lab_order.state == "refused"
+    assert (found.status.lab_off.whole, found.status.lab_off.nodes) == (False, ("r2",))
+
+
+def test_of_a_session_that_ends_nothing_is_off_as_ordered() -> None:
+    """Its record would tell people for ever to start a lab that is gone."""
+    before = runs("stop", lab_off=LabOff(whole=True, by="kim", at=START))
+    ended = look(before, START + timedelta(hours=5), "STOPPED")
+    assert ended.status.phase is SessionPhase.COLLECTING
+    assert ended.status.lab_off is None
+
+
 def test_nodes_are_compared_by_what_cml_calls_them() -> None:
     """One that is replaced under the same label is told as removed and added, not as the same."""
     found = look(runs("start"), LATER, "STARTED", Node("1", "r1"), Node("3", "r2"))

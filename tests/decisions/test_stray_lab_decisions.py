@@ -15,7 +15,9 @@ from lifecycle_worlds import worker
 from labfleet.decisions import ledger, stray_labs
 from labfleet.decisions.lifecycle.worker import decide as lifecycle
 from labfleet.decisions.stray_labs import Rules, SeenLab
+from labfleet.resources import conditions
 from labfleet.resources.amounts import Amounts
+from labfleet.resources.hosted_labs import IgnoredLab
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.worker import StrayLab, StrayLabs, WorkerPhase, WorkerStatus
 
@@ -110,6 +112,29 @@ def test_more_labs_than_are_named_are_all_counted() -> None:
     many = [SeenLab(f"l{number:03}", "u", Amounts(labs=1)) for number in range(120)]
     known = stray_labs.note(StrayLabs(), many, START)
     assert (len(known.labs), known.count, known.held.labs) == (stray_labs.KEPT, 120, 120)
+
+
+def test_labs_that_are_left_alone_are_not_counted_though_the_record_does_not_name_them() -> None:
+    """Nor does what their removal ran into stand beside those that are still to go."""
+    ids = [f"l{number:03}" for number in range(stray_labs.KEPT + 9)]
+    words = tuple(IgnoredLab(id=each, by="op", at=START, reason="mine") for each in ids[:10])
+    tried = StrayLab(id="l000", uid="u", since=START, tried=START, refused="busy")
+    status = WorkerStatus(
+        phase=WorkerPhase.READY, phase_since=START, stray_labs=StrayLabs(labs=(tried,), count=1),
+        machine=MachineStatus(id="i-1", state="running"),
+    )  # fmt: skip
+    found = worker(status)
+    found = msgspec.structs.replace(
+        found, spec=msgspec.structs.replace(found.spec, ignored_labs=words)
+    )
+    seen = lifecycle.WorkerObservation(
+        stage="ready", strays=tuple(SeenLab(each, "u") for each in ids), stray_rules=Rules(60.0)
+    )
+    told = conditions.find(lifecycle.decide(found, seen, START).status.conditions, "StrayLabs")
+    assert told is not None
+    assert told.message.startswith(f"{stray_labs.KEPT - 1} labs of no session: l010, l011, l012")
+    assert told.measured.value == stray_labs.KEPT - 1
+    assert "busy" not in told.message
 
 
 @pytest.mark.parametrize(

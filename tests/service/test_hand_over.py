@@ -12,6 +12,7 @@ from labfleet.decisions.lifecycle.session import live_lab
 from labfleet.kernel import errors
 from labfleet.resources import kinds
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.lab_orders import LabOrderProgress
 from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.service.core.event_types import changes
 from labfleet.service.core.service_context import Caller, Refused
@@ -123,6 +124,30 @@ async def test_an_open_order_of_the_lab_is_not_done_to_whoever_comes_next(
     assert live_lab.open_order(now) is None
     assert now.status.lab_order is not None
     assert now.status.lab_order.state == "refused"
+
+
+@pytest.mark.parametrize(("verb", "begun"), [("restart", True), ("restart", False), ("wipe", True)])
+async def test_a_restart_that_is_begun_is_brought_to_its_end(
+    world: World, verb: str, *, begun: bool
+) -> None:
+    """Between its stop and its start the lab would stay off; a wipe that is begun ends all the same."""
+    await fleet(world)
+    await anas(world)
+    found = await world.services.objects.get(Session, "s1", "default")
+    lab = LabStatus(id="lab-1", title="one", marker="m", state="STARTED")
+    await world.status(found, phase=SessionPhase.RUNNING, lab=lab)
+    sent = LabOrderRequest(order=verb, confirm=True)  # type: ignore[arg-type]
+    given = await lab_orders.order(world.services, ADMIN, ("s1", "default"), sent)
+    order, asked = given.spec.lab_order, world.services.clock.now() if begun else None
+    assert order is not None
+    known = LabOrderProgress(id=order.id, state="stopping", at=order.at, asked=asked)
+    await world.status(given, lab_order=known)
+    await world.services.fresh()
+    await hand_over(world.services, ADMIN, "s1", to="bo")
+    now = await world.services.objects.get(Session, "s1", "default")
+    assert now is not None
+    assert now.spec.owner == "bo"
+    assert (live_lab.open_order(now) is not None) is (begun and verb == "restart")
 
 
 async def test_nobody_is_given_what_they_did_not_take(world: World) -> None:

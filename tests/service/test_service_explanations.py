@@ -10,12 +10,13 @@ from fleet_world import ADMIN, MACHINE, START, world
 
 from labfleet.resources import conditions
 from labfleet.resources.kinds import KINDS
+from labfleet.resources.lab_orders import LabOrder, LabOrderProgress
 from labfleet.resources.leak import Leak, LeakSpec
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.meta import Metadata
 from labfleet.resources.worker import CmlStatus, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
-from labfleet.service.kinds import left_behind
+from labfleet.service.kinds import left_behind, worker_explained
 from labfleet.service.reads.explain import explain
 
 
@@ -70,3 +71,20 @@ async def test_a_worker_that_is_not_shown_is_left_alone_while_its_cml_answers(
         answers = fact == "True" and ready is True
         assert found.suspect.next.startswith("nothing while") is answers
         assert found.suspect.next.startswith("ended when") is not answers
+
+
+@pytest.mark.asyncio
+async def test_a_worker_says_how_far_the_order_of_a_lab_there_is() -> None:
+    """As `labfleet lab` tells people to ask, until it is done: waiting, or refused in CML's words."""
+    async with world() as w:
+        made = await w.make("Worker", "w", {"machine": MACHINE})
+        order = LabOrder(id="2", verb="stop", lab="l-1", node="r1", at=START, until=START, by="op")
+        spec = msgspec.structs.replace(made.spec, lab_order=order)
+        for number, state, told in (
+            ("1", "done", "waiting"), ("2", "refused", "refused (no such node)"), ("2", "done", ""),
+        ):  # fmt: skip
+            known = LabOrderProgress(id=number, state=state, at=START, message="no such node")  # type: ignore[arg-type]
+            status = msgspec.structs.replace(made.status, lab_order=known)
+            found = msgspec.structs.replace(made, spec=spec, status=status)
+            line = f"Stop of node r1 of lab l-1, as op ordered: {told}."
+            assert worker_explained.of_worker(found).more == ((line,) if told else ())

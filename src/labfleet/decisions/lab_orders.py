@@ -93,6 +93,15 @@ def refused(known: LabOrderProgress, why: str, now: datetime) -> LabOrderProgres
     return replace(known, state="refused", at=now, message=why[:500])
 
 
+def outlives_its_person(order: LabOrder, known: LabOrderProgress | None) -> bool:
+    """Tell whether an open order goes on when its session is given to somebody else.
+
+    One that CML was asked for does, unless it loses work: half a restart would leave the lab off.
+    """
+    begun = known is not None and known.id == order.id and known.asked is not None
+    return begun and order.verb != "wipe"
+
+
 def closed(
     order: LabOrder | None, known: LabOrderProgress | None, why: str, now: datetime
 ) -> LabOrderProgress | None:

@@ -31,36 +31,38 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 def lab() -> None:
     """Start, stop, restart or wipe the lab of a session that runs, or one of its nodes.
 
-    For operators also a lab of no session: `labfleet lab stop worker/NAME --lab ID`. What is off as it was ordered stays off, and the session goes on. People may order what the
-    definition of their session allows (labControl); operators may order all of it.
+    For operators also a lab of no session: `labfleet lab stop worker/NAME --lab ID`. What is off as
+    it was ordered stays off, and the session goes on. People may order what the definition of their
+    session allows (labControl); operators may order all of it.
     """
 
 
-@lab.command("start", short_help="Start what is off.")
-@_options
-@connected
-def start(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
-    """Start what is off of a session's lab; done when its nodes are booted."""
-    body = {"order": "start", "node": node}
-    return _order(call, _target(name, lab_id), body, timeout if wait else None)
+def _power(verb: str, short: str, told: str) -> None:
+    """Add an order that loses nothing: what is sent names the verb and the node alone."""
+
+    @lab.command(verb, short_help=short, help=told)
+    @_options
+    @connected
+    def ordered(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
+        body = {"order": verb, "node": node}
+        return _order(call, _target(name, lab_id), body, timeout if wait else None)
 
 
-@lab.command("stop", short_help="Stop it; nothing is lost.")
-@_options
-@connected
-def stop(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
-    """Stop a session's lab or a node of it; what was saved in its nodes stays."""
-    body = {"order": "stop", "node": node}
-    return _order(call, _target(name, lab_id), body, timeout if wait else None)
-
-
-@lab.command("restart", short_help="Stop it, and start it once everything is off.")
-@_options
-@connected
-def restart(call: Call, *, name: str, lab_id: str, node: str, wait: bool, timeout: str) -> int:
-    """Stop a session's lab or a node of it, and start it again once everything is off."""
-    body = {"order": "restart", "node": node}
-    return _order(call, _target(name, lab_id), body, timeout if wait else None)
+_power(
+    "start",
+    "Start what is off.",
+    "Start what is off of a session's lab; done when its nodes are booted.",
+)
+_power(
+    "stop",
+    "Stop it; nothing is lost.",
+    "Stop a session's lab or a node of it; what was saved in its nodes stays.",
+)
+_power(
+    "restart",
+    "Stop it, and start it once everything is off.",
+    "Stop a session's lab or a node of it, and start it again once everything is off.",
+)
 
 
 @lab.command("wipe", short_help="Stop and wipe it; what was done in it is lost.")

@@ -10,8 +10,8 @@ import click
 from labfleet.cli.kit import completing, exits, human_units, output, targets
 from labfleet.cli.kit.call import Call, connected
 
-COLUMNS = ["LAB", "STATE", "NODES", "WHOSE", "OWNER"]
-WIDE = [*COLUMNS, "SINCE", "TITLE", "WHY"]
+COLUMNS = ["LAB", "STATE", "NODES", "WHOSE"]
+WIDE = [*COLUMNS, "OWNER", "SINCE", "TITLE", "WHY"]
 _DEFINED = "DEFINED_ON_CORE"
 _worker = click.argument("name", metavar="WORKER", shell_complete=completing.of_kind("worker"))
 
@@ -23,8 +23,8 @@ def labs(call: Call, *, name: str) -> int:
     """List the labs on a worker's server: sessions', left-over ones, and those of other people.
 
     They are as the worker's last look found them; labs without nodes are in no look. NODES is how
-    many run, of how many. -o wide adds since when it is there, its title, and why it is removed or
-    left alone.
+    many run, of how many. -o wide adds its owner, since when it is there, its title, and why it is
+    removed or left alone.
     """
     target = targets.one(name, "worker")
     answer = call.api.get(f"{target.path}/labs", namespace=call.settings.namespace)
@@ -70,10 +70,11 @@ def _show(call: Call, target: targets.Target, answer: dict[str, Any]) -> int:
     if rows is None:
         call.out.note(f"{target}: the labs on its server were not seen, or it is over")
         return exits.OK
-    wide = call.out.format == "wide"
+    wide = call.out.format in {"wide", "csv"}
     call.out.table(WIDE if wide else COLUMNS, [_row(call, each, wide=wide) for each in rows])
-    seen = answer.get("seen")
-    told = f"seen {call.out.age(seen)} ago" if seen else "when they were seen is not known here"
+    told = "when they were seen is not known here"
+    if answer.get("seen"):
+        told = f"seen {human_units.age(answer['seen'], call.out.now())} ago"
     if not rows:
         # Without a count others' labs may be there: users see those of their own sessions only.
         seeing = "" if answer.get("count") is not None else "that you may see "
@@ -94,8 +95,7 @@ def _row(call: Call, lab: dict[str, Any], *, wide: bool) -> list[str]:
         "DEFINED" if state == _DEFINED else state,
         "unknown" if nodes is None else f"{lab.get('running')}/{nodes}",
         whose,
-        owner,
     ]
     if not wide:
         return row
-    return [*row, call.out.age(lab.get("since")), title, call.out.text(lab.get("why"))]
+    return [*row, owner, call.out.age(lab.get("since")), title, call.out.text(lab.get("why"))]

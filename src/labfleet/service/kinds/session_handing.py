@@ -3,7 +3,8 @@
 One rule for sessions and for the seats of groups. What was personal stays with whoever had it
 before: e-mail address, values of variables, check-in, and the kept lab that it was to begin with.
 What was booked passes on: slot, claim, worker, length, and how far it has been extended. An order of
-its lab that is still open ends: nobody's work is lost to what somebody before them ordered.
+its lab that is still open ends, unless it is begun and no wipe: nobody's work is lost to what somebody
+before them ordered, and no lab stays off between a stop and a start.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def given(
     environment: Mapping[str, str] | None = None,
 ) -> Session:
     """Return a session as another person's, without what was personal of the one before."""
-    order = lab_orders.closed(session.spec.lab_order, session.status.lab_order, _GIVEN, at)
+    order, known = session.spec.lab_order, session.status.lab_order
+    if order is None or not lab_orders.outlives_its_person(order, known):
+        known = lab_orders.closed(order, known, _GIVEN, at)
     session = with_spec(
         session,
         owner=to,
@@ -51,7 +54,7 @@ def given(
         handed_over=HandedOver(by=by, at=at),
         checked_in_at=None,
         checked_in_by="",
-        lab_order=order,
+        lab_order=known,
     )
 
 

@@ -14,7 +14,7 @@ from labfleet.decisions.lifecycle.session import budget, live_lab
 from labfleet.kernel import errors
 from labfleet.resources import conditions, refs
 from labfleet.resources.definition import Definition
-from labfleet.resources.lab_orders import LabControl, LabOrder, LabVerb
+from labfleet.resources.lab_orders import LabControl, LabOrder, LabOrderProgress, LabVerb
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition
 from labfleet.service.core.access import Principal, Role
@@ -99,11 +99,7 @@ def lines(session: Session) -> Iterator[str]:
     """Yield what was ordered of its lab, what is off for that, and what others did to it."""
     order, known, off = session.spec.lab_order, session.status.lab_order, session.status.lab_off
     if order is not None and session.status.phase is SessionPhase.RUNNING:
-        what = f"node {order.node}" if order.node else "its lab"
-        at = None if known is None or known.id != order.id else known
-        state = "waiting" if at is None else at.state
-        why = f" ({at.message})" if at is not None and at.message else ""
-        yield f"{order.verb.title()} of {what}, as {order.by or 'somebody'} ordered: {state}{why}."
+        yield progress_words(order, known, f"node {order.node}" if order.node else "its lab")
     if off is not None:
         what = (
             "Its lab is" if off.whole else f"Nodes of its lab are ({', '.join(off.nodes[:SHOWN])})"
@@ -112,6 +108,14 @@ def lines(session: Session) -> Iterator[str]:
     fact = conditions.find(session.status.conditions, SessionCondition.LAB_CHANGED)
     if fact is not None and fact.status == "True":
         yield f"Its lab is not as it was: {fact.message}."
+
+
+def progress_words(order: LabOrder, known: LabOrderProgress | None, what: str) -> str:
+    """Return how far an order about a lab or a node is, in a sentence."""
+    at = None if known is None or known.id != order.id else known
+    state = "waiting" if at is None else at.state
+    why = f" ({at.message})" if at is not None and at.message else ""
+    return f"{order.verb.title()} of {what}, as {order.by or 'somebody'} ordered: {state}{why}."
 
 
 def repeats(before: LabOrder | None, order: LabOrder) -> bool:

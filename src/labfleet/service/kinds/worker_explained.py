@@ -17,7 +17,7 @@ from labfleet.resources.worker import Worker, WorkerPhase, WorkerStatus
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core.explanation import Blocker, Deadline, Explanation, made, shown
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import drain_blockers, indices
+from labfleet.service.kinds import drain_blockers, indices, session_lab
 
 _WORKER_WAITS = {
     WorkerPhase.PENDING: "the worker controller to launch an instance",
@@ -85,6 +85,10 @@ def of_worker(obj: Worker, sessions: Sequence[Session] = ()) -> Explanation:
         far = "heard" if known is None or known.id != order.id else known.state
         by = f" by {order.by}" if order.by else ""
         more.append(f"Of its licence was asked{by}: {order.verb} ({far}).")
+    asked, at = obj.spec.lab_order, status.lab_order
+    if asked is not None and (at is None or at.id != asked.id or at.state != "done"):
+        what = f"node {asked.node} of lab {asked.lab}" if asked.node else f"lab {asked.lab}"
+        more.append(session_lab.progress_words(asked, at, what))
     if status.licence.leak:
         more.append(f"A licence was not given back: {status.licence.leak}.")
     return msgspec.structs.replace(

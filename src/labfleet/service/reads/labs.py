@@ -19,7 +19,6 @@ from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.resources.worker_conditions import WorkerCondition
 from labfleet.service.core import access, lookup
-from labfleet.service.core.access import Principal
 from labfleet.service.core.service_context import Caller, Refused, ServiceContext
 from labfleet.service.kinds import indices
 
@@ -119,31 +118,25 @@ async def labs_of_worker(
     )
 
 
-def nobodys(services: ServiceContext, worker: Worker, lab: str, reader: Principal) -> LabOfWorker:
-    """Return a lab that is no session's; Gone when no look has seen it.
+def nobodys(services: ServiceContext, worker: Worker, lab: str) -> LabOfWorker:
+    """Return a lab that is no session's, without its names; Gone when no look has seen it.
 
     Refused (LabOfSession) when it is a session's, and (BeingRemoved) when its removal is under way.
     """
-    here = services.cache.by(indices.SESSIONS_HERE, worker.key.path)
-    found = find(worker, here, lab, reader)
-    if found.whose == "session":
-        told = f"lab {lab} is session {found.session!r}'s: say what is to be done to that session"
-        raise Refused(told, reason="LabOfSession")
+    # Of every session there, whoever asks: a lab that one has is never nobody's.
+    for session in services.cache.by(indices.SESSIONS_HERE, worker.key.path):
+        if _lab_id(session) == lab:
+            told = (
+                f"lab {lab} is session {session.name!r}'s: say what is to be done to that session"
+            )
+            raise Refused(told, reason="LabOfSession")
+    known = next((each for each in worker.status.hosted_labs or () if each.id == lab), None)
+    if known is None:
+        raise errors.Gone(f"no look has seen lab {lab[:80]!r} on worker {worker.name!r}")
+    found = _of_nobody(known, worker, named=False)
     if found.whose == "being-removed":
         raise Refused(f"lab {lab} is being removed: {found.why}", reason="BeingRemoved")
     return found
-
-
-def find(worker: Worker, here: Sequence[Session], lab: str, reader: Principal) -> LabOfWorker:
-    """Return one lab of a worker; Gone when neither a look nor a session there knows it."""
-    known = worker.status.hosted_labs or ()
-    for session in here:
-        if _lab_id(session) == lab and access.sees(reader, session):
-            return _of_session(session, known)
-    for each in known:
-        if each.id == lab:
-            return _of_nobody(each, worker, named=access.reads_addresses(reader))
-    raise errors.Gone(f"no look has seen lab {lab[:80]!r} on worker {worker.name!r}")
 
 
 def _lab_id(session: Session) -> str | None:

@@ -52,7 +52,7 @@ async def ignore(
         if any(each.id == lab for each in old.spec.ignored_labs):
             return Admitted(old)
         await services.fresh()
-        labs.nobodys(services, old, lab, caller.principal)
+        labs.nobodys(services, old, lab)
         word = IgnoredLab(id=lab, by=caller.principal.name, at=services.clock.now(), reason=reason)
         return Admitted(with_spec(old, ignored_labs=(*_room(old), word)))
 

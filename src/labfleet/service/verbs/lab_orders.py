@@ -82,7 +82,7 @@ async def order_of_worker(
     async def change(old: Worker) -> Admitted:
         _demand_hosting(old)
         await services.fresh()
-        found = labs.nobodys(services, old, lab, caller.principal)
+        found = labs.nobodys(services, old, lab)
         if found.whose == "left-behind":
             told = f"lab {lab} is left behind and is to be removed: ignore it first (ignore-lab)"
             raise Refused(told, reason="LeftBehind")

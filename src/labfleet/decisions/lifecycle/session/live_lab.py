@@ -17,7 +17,7 @@ from labfleet.decisions import lab_orders
 from labfleet.decisions.lifecycle.session.draft import POLL, Action, Draft, Step
 from labfleet.kernel.quantity import count
 from labfleet.resources import conditions
-from labfleet.resources.lab_orders import NODES, LabMember, LabOff, LabOrder
+from labfleet.resources.lab_orders import NODES, LabMember, LabOff, LabOrder, LabOrderProgress
 from labfleet.resources.session import LabStatus, Session, SessionPhase
 from labfleet.resources.session_conditions import SessionCondition, SessionReason
 
@@ -54,11 +54,14 @@ def step(draft: Draft) -> Step | None:
     known = draft.status.lab_order
     if draft.seen.refused is not None and known is not None:
         draft.set(lab_order=lab_orders.refused(known, draft.seen.refused, draft.now))
+        _note_refused(draft, order, known)
         return draft.stay("running", again=POLL)
     found = lab_orders.turn(order, known, draft.seen.nodes, draft.now, _trouble(draft))
     draft.set(lab_order=found.progress)
     if found.progress.state == "done":
-        _note_done(draft, order)
+        _note_off(draft, order, on=order.verb in {"start", "restart"})
+    elif found.progress.state == "refused" and known is not None:
+        _note_refused(draft, order, known)
     if found.call is None:
         return draft.stay("running", again=POLL)
     call = _CALLS[found.call, bool(order.node)]
@@ -66,13 +69,13 @@ def step(draft: Draft) -> Step | None:
 
 
 def closed(step_: Step, draft: Draft) -> Step:
-    """Return the step; of a session that leaves RUNNING no order stays open."""
-    session, status = draft.session, step_.status
-    if status.phase is SessionPhase.RUNNING or open_order(session) is None:
+    """Return the step; once a session leaves RUNNING no order is open, and nothing is off as ordered."""
+    status = step_.status
+    if status.phase is SessionPhase.RUNNING:
         return step_
     why = f"the session is {status.phase}"
-    ended = lab_orders.closed(session.spec.lab_order, status.lab_order, why, draft.now)
-    return msgspec.structs.replace(step_, status=replace(status, lab_order=ended))
+    ended = lab_orders.closed(draft.session.spec.lab_order, status.lab_order, why, draft.now)
+    return msgspec.structs.replace(step_, status=replace(status, lab_order=ended, lab_off=None))
 
 
 def _trouble(draft: Draft) -> str:
@@ -83,22 +86,42 @@ def _trouble(draft: Draft) -> str:
     return told if told.partition(":")[0] in _CALLS.values() else ""
 
 
-def _note_done(draft: Draft, order: LabOrder) -> None:
-    """Record what is off now, as it was ordered."""
+def _note_off(draft: Draft, order: LabOrder, *, on: bool) -> None:
+    """Record what is off now, as it was ordered; `on` tells that the order switched on what it meant."""
     off, nodes = draft.status.lab_off, draft.seen.nodes or ()
     dark = {each.label for each in nodes if each.state in lab_orders.OFF}
     before = dark if off is not None and off.whole else set(() if off is None else off.nodes)
     meant = _labels(draft, order) if order.node else {each.label for each in nodes}
-    ordered = before - meant if order.verb in {"start", "restart"} else before | meant
+    ordered = before - meant if on else before | meant
     whole = all(each.state in lab_orders.OFF for each in nodes)
     left = () if whole else tuple(sorted(ordered & dark))[:NODES]
     _set_off(draft, whole=whole, nodes=left, by=order.by)
 
 
+def _note_refused(draft: Draft, order: LabOrder, known: LabOrderProgress) -> None:
+    """Record what was put off before an order was refused, such as a restart without a licence.
+
+    What was to be wiped or started again had been seen off. Where this look saw no nodes, all of
+    that is taken to be off still; what came up is forgotten at a later look (`_forget_off`).
+    """
+    if known.id != order.id or order.verb == "start" or known.state not in {"wiping", "starting"}:
+        return
+    if draft.seen.nodes is not None:
+        if draft.seen.nodes:
+            _note_off(draft, order, on=False)
+        return
+    off = draft.status.lab_off
+    nodes = set(() if off is None else off.nodes) | (_labels(draft, order) if order.node else set())
+    whole = not order.node or (off is not None and off.whole)
+    _set_off(draft, whole=whole, nodes=() if whole else tuple(sorted(nodes))[:NODES], by=order.by)
+
+
 def _labels(draft: Draft, order: LabOrder) -> set[str]:
     progress = draft.status.lab_order
     meant = "" if progress is None else progress.node_id
-    return {each.label for each in draft.seen.nodes or () if each.id == meant} or {order.node}
+    lab = draft.status.lab
+    known = draft.seen.nodes or (() if lab is None else lab.members)
+    return {each.label for each in known if each.id == meant} or {order.node}
 
 
 def _set_off(draft: Draft, *, whole: bool, nodes: tuple[str, ...], by: str) -> None:

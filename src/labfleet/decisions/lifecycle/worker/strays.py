@@ -10,7 +10,6 @@ from labfleet.decisions import stray_labs
 from labfleet.decisions.lifecycle.worker.draft import Draft, Guard, Step
 from labfleet.resources import conditions
 from labfleet.resources.conditions import Measured
-from labfleet.resources.worker import StrayLabs
 from labfleet.resources.worker_conditions import WorkerCondition, WorkerReason
 
 REMOVE: Final = "remove_lab"
@@ -32,19 +31,20 @@ def note(draft: Draft) -> None:
     reason = WorkerReason.SHARED_SERVER if rules.shared else WorkerReason.LEFT_BEHIND
     draft.fact(
         WorkerCondition.STRAY_LABS, "True", reason, _told(draft, rules),
-        measured=Measured(value=_count(found), unit="labs"),
+        measured=Measured(value=_count(draft), unit="labs"),
     )  # fmt: skip
 
 
-def _count(found: StrayLabs) -> int:
-    """Return how many stray labs nobody said are left alone."""
-    return found.count - sum(each.ignored for each in found.labs)
+def _count(draft: Draft) -> int:
+    """Return how many stray labs nobody said are left alone, of all: a record names only some."""
+    ignored = {each.id for each in draft.worker.spec.ignored_labs}
+    return sum(each.id not in ignored for each in draft.seen.strays or ())
 
 
 def _told(draft: Draft, rules: stray_labs.Rules) -> str:
-    found = draft.status.stray_labs
-    number = _count(found)
-    ids = sorted(lab.id for lab in stray_labs.heeded(found))
+    found = stray_labs.heeded(draft.status.stray_labs)
+    number = _count(draft)
+    ids = sorted(lab.id for lab in found)
     more = f" and {number - SHOWN} more" if number > SHOWN else ""
     labs = "a lab" if number == 1 else f"{number} labs"
     told = f"{labs} of no session: {', '.join(ids[:SHOWN])}{more}"
@@ -52,7 +52,7 @@ def _told(draft: Draft, rules: stray_labs.Rules) -> str:
         return f"{told}; never removed on a server that others may use"
     if rules.hold:
         return f"{told}; nothing is removed: {rules.hold}"
-    refused = next((lab.refused for lab in found.labs if lab.refused), "")
+    refused = next((lab.refused for lab in found if lab.refused), "")
     last = f"; the last try failed: {refused}" if refused else ""
     return f"{told}; removed after a grace of {rules.grace:.0f} s{last}"
 
