@@ -151,6 +151,20 @@ async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
     assert found.per_hour.unpriced_hours == 1
 
 
+async def test_a_disk_without_a_price_is_told_of_an_hour_too(world: World) -> None:
+    """Of a running machine whose hour is stated and whose disk is not known, the hour is not whole."""
+    far = {**MACHINE, "provider": {**MACHINE["provider"], "region": "eu-west-1"}}
+    await world.make("Template", "far", {"machine": {**far, "hourlyPriceUsd": 5}})
+    worker = await world.make("Worker", "w1", {"template": "far"})
+    now = world.clock.now()
+    paid = PaidTime(machine="i-w1", disk_since=now, running_since=now, ready_at=now)
+    machine = MachineStatus(id="i-w1", state="running", type="m5zn.metal")
+    await world.status(worker, paid=paid, machine=machine)
+    found = await costs.read(world.services, ADMIN)
+    assert found.per_hour is not None
+    assert (found.per_hour.usd, found.per_hour.unpriced_hours) == (5, 1)
+
+
 async def test_a_price_beyond_all_bounds_does_not_take_the_answer_from_all(world: World) -> None:
     """No machine is given one any more; of a machine that has one its hour is not known."""
     dear = {**MACHINE, "hourlyPriceUsd": 1e30}

@@ -20,11 +20,20 @@ Pool = tuple[str, str]
 
 @dataclass(slots=True)
 class Rate:
-    """US dollars an hour by kind of time, how many machines run, how many have no price in it."""
+    """US dollars an hour by kind of time, how many machines run or are stopped, which lack a price.
+
+    `without_price` are the workers of whose machine or disk no price is known; what is known counts.
+    """
 
     usd: dict[Kind, Decimal] = field(default_factory=lambda: dict.fromkeys(KINDS, Decimal(0)))
     running: int = 0
-    unpriced: int = 0
+    stopped: int = 0
+    without_price: list[str] = field(default_factory=list)
+
+    @property
+    def unpriced(self) -> int:
+        """Return of how many machines a price is unknown."""
+        return len(self.without_price)
 
     @property
     def total(self) -> Decimal:
@@ -40,6 +49,15 @@ def rates(cache: Cache, listed: PriceList, now: datetime) -> dict[Pool, Rate]:
             rate = found.setdefault((worker.namespace, worker.spec.pool or ""), Rate())
             _add(rate, worker, cache, listed, now)
     return found
+
+
+def of_fleet(cache: Cache, listed: PriceList, now: datetime) -> Rate:
+    """Return what an hour of all workers costs."""
+    rate = Rate()
+    for worker in cache.all(Worker):
+        if worker.status.paid is not None:
+            _add(rate, worker, cache, listed, now)
+    return rate
 
 
 def of_pool(cache: Cache, listed: PriceList, pool: str, now: datetime) -> Rate:
@@ -76,14 +94,17 @@ def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datet
     disk = paid_rows.disk_month(machine, listed)
     month, hour = month_hours(now), Decimal(0)
     kind: Kind = "stopped"
+    unknown = disk is None
     if paid is not None and paid.running_since is not None:
         price = paid_rows.hour_of(machine, worker.status.machine.type, listed)
         rate.running += 1
-        rate.unpriced += price is None
+        unknown |= price is None
         hour = price or Decimal(0)
         kind = _kind(worker, cache, ready=paid.ready_at is not None)
     else:
-        rate.unpriced += disk is None
+        rate.stopped += 1
+    if unknown:
+        rate.without_price.append(worker.key.label)
     rate.usd[kind] += hour + (disk or Decimal(0)) / month
     if machine is not None and machine.licence.token is not None:
         monthly = listed.licences.get(machine.licence.product, 0.0)
