@@ -11,9 +11,10 @@ from fleet_world import ADMIN, MACHINE, START, World, who
 
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import prices
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.history import KeptRun, Run, RunKind
-from labfleet.resources.machine import MachineStatus
+from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.paid_time import PaidTime
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import Origin
@@ -149,6 +150,21 @@ async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
     assert found.forecast is None
     assert found.per_hour is not None
     assert found.per_hour.unpriced_hours == 1
+
+
+async def test_a_template_states_its_own_price_first() -> None:
+    """The stated price wins, the list of its region comes second; else it is unknown, and no 0."""
+    machine = msgspec.convert(MACHINE, Machine)
+    provider = msgspec.structs.replace(machine.provider, region="eu-west-1")
+    far = msgspec.structs.replace(machine, provider=provider)
+    for each, seen, usd in (
+        (msgspec.structs.replace(far, hourly_price_usd=2.5), "m5zn.metal", 2.5),
+        (machine, "m5zn.metal", 4.3605),
+        (machine, "q9.metal", None),
+        (far, "m5zn.metal", None),
+        (None, "m5zn.metal", None),
+    ):
+        assert paid_rows.hourly_usd(each, seen, prices.SHIPPED) == usd
 
 
 async def test_a_disk_without_a_price_is_told_of_an_hour_too(world: World) -> None:

@@ -58,7 +58,7 @@ def drained(services: ServiceContext, worker: Worker, deadline: datetime | None)
 
 def price(services: ServiceContext, worker: Worker) -> str:
     """Return what an hour of a worker's machine costs; that it is not known, when it is not."""
-    found = paid_rows.hour_of(worker.spec.machine, worker.status.machine.type, services.prices)
+    found = paid_rows.hourly_usd(worker.spec.machine, worker.status.machine.type, services.prices)
     if found is None:
         return "What an hour of its machine costs is unknown: neither template nor price list says."
     return f"Its machine costs ${found:.2f} an hour while it runs."

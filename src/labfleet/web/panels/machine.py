@@ -139,9 +139,9 @@ def _disk(worker: Worker) -> Facts:
 
 def _costs(worker: Worker, listed: PriceList, now: datetime) -> Facts:
     seen, machine, paid = worker.status.machine, worker.spec.machine, worker.status.paid
-    price = paid_rows.hour_of(machine, seen.type, listed)
+    price = paid_rows.hourly_usd(machine, seen.type, listed)
     stated = machine is not None and machine.hourly_price_usd > 0
-    facts = [("While it runs", usd(None if price is None else float(price)))]
+    facts = [("While it runs", usd(price))]
     if price is not None:
         source = "its template" if stated else f"price list of {listed.as_of}"
         facts.append(("Price from", Cell("text", source)))
@@ -149,7 +149,7 @@ def _costs(worker: Worker, listed: PriceList, now: datetime) -> Facts:
     facts.append(("Paid as running since", _at(since, now) if since else _NOT_PAID))
     if price is not None and since is not None:
         hours = max(0.0, (now - since).total_seconds()) / 3600
-        so_far = usd(float(price) * hours, unit="USD")
+        so_far = usd(price * hours, unit="USD")
         facts.append((f"Since then, {values.number(hours)} h at that price", so_far))
     facts.append(("Disk as wanted", _disk_price(worker, listed)))
     return tuple(facts)
