@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from labfleet.decisions.costs.shares import KINDS, Kind, month_end, month_start
 from labfleet.engine.cache import Cache
-from labfleet.resources import providers
 from labfleet.resources.machine import Machine
 from labfleet.resources.prices import PriceList
 from labfleet.resources.worker import Worker
@@ -69,24 +68,20 @@ def of_pool(cache: Cache, listed: PriceList, pool: str, now: datetime) -> Rate:
     return rate
 
 
-def hourly(worker: Worker, listed: PriceList, now: datetime) -> Decimal | None:
-    """Return what an hour of a worker costs while it runs, its disk included; None: unknown."""
-    kind = worker.status.machine.type
-    hour = paid_rows.hour_of(worker.spec.machine, kind, listed)
-    disk = paid_rows.disk_month(worker.spec.machine, listed)
-    return None if hour is None or disk is None else hour + disk / month_hours(now)
+def hourly(
+    machine: Machine | None, seen: str | None, listed: PriceList, at: datetime
+) -> Decimal | None:
+    """Return what an hour of a machine costs while it runs, its disk included; None: unknown.
+
+    `seen` is its type, None for one that is not made yet; `at` says in which month that is.
+    """
+    hour, disk = paid_rows.hour_of(machine, seen, listed), paid_rows.disk_month(machine, listed)
+    return None if hour is None or disk is None else hour + disk / month_hours(at)
 
 
-def of_new(machine: Machine, listed: PriceList, now: datetime) -> Decimal | None:
-    """Return what an hour of a machine that is made now costs with its disk; None when unknown."""
-    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), listed)
-    disk = paid_rows.disk_month(machine, listed)
-    return None if hour is None or disk is None else hour + disk / month_hours(now)
-
-
-def month_hours(now: datetime) -> Decimal:
-    """Return how many hours the present month of UTC has."""
-    return Decimal((month_end(now) - month_start(now)) // timedelta(hours=1))
+def month_hours(at: datetime) -> Decimal:
+    """Return how many hours the month of UTC has that an instant lies in."""
+    return Decimal((month_end(at) - month_start(at)) // timedelta(hours=1))
 
 
 def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datetime) -> None:

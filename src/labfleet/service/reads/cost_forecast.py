@@ -9,8 +9,7 @@ from decimal import Decimal
 from labfleet.decisions.claims import calendar
 from labfleet.decisions.claims.calendar import Entry
 from labfleet.decisions.costs import shares
-from labfleet.resources import providers, refs
-from labfleet.resources.machine import Machine
+from labfleet.resources import refs
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
@@ -44,7 +43,9 @@ async def until_month_end(
         disk = paid_rows.disk_month(worker.spec.machine, services.prices)
         price = None if disk is None else disk / cost_now.month_hours(now)
         if paid.running_since is not None:
-            price = cost_now.hourly(worker, services.prices, now)
+            price = cost_now.hourly(
+                worker.spec.machine, worker.status.machine.type, services.prices, now
+            )
         if price is None:
             return None
         total += price * left
@@ -63,15 +64,8 @@ def _of_pool(services: ServiceContext, pool: Pool, now: datetime, end: datetime)
         worked += max(each.places + spare, scaling.min_workers) * _hours(each.end - each.start)
     if not worked:
         return Decimal(0)
-    price = running_hour(services, template.spec.machine, now)
+    price = cost_now.hourly(template.spec.machine, None, services.prices, now)
     return None if price is None else price * worked
-
-
-def running_hour(services: ServiceContext, machine: Machine, now: datetime) -> Decimal | None:
-    """Return what an hour of a machine of a template costs with its disk; None: unknown."""
-    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), services.prices)
-    disk = paid_rows.disk_month(machine, services.prices)
-    return None if hour is None or disk is None else hour + disk / cost_now.month_hours(now)
 
 
 def _hours(length: timedelta) -> Decimal:
