@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from fleet_world import ADMIN, MACHINE, START, World, who
 
+from labfleet.decisions.costs import shares
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
 from labfleet.resources import prices
@@ -165,6 +166,21 @@ async def test_a_template_states_its_own_price_first() -> None:
         (None, "m5zn.metal", None),
     ):
         assert paid_rows.hourly_usd(each, seen, prices.SHIPPED) == usd
+
+
+async def test_the_forecast_has_the_disks_of_parked_workers(world: World) -> None:
+    """A pool that needs nobody goes on paying for the disk of a worker that is stopped."""
+    await world.template()
+    await world.make("Pool", "exam", {"template": "metal", "scaling": {"maxWorkers": 3}})
+    worker = await world.make("Worker", "w1", {"template": "metal", "pool": "exam"})
+    now = world.clock.now()
+    stopped = MachineStatus(id="i-w1", state="stopped", type="m5zn.metal")
+    paid = PaidTime(machine="i-w1", disk_since=now, until=now)
+    await world.status(worker, paid=paid, machine=stopped)
+    found = await costs.read(world.services, ADMIN)
+    left = (shares.month_end(now) - now).total_seconds() / 3600
+    disk = (500 * 0.125 + 10_000 * 0.065) / (30 * 24)
+    assert found.forecast == pytest.approx(disk * left, rel=1e-3)
 
 
 async def test_a_disk_without_a_price_is_told_of_an_hour_too(world: World) -> None:

@@ -13,7 +13,7 @@ from labfleet.resources import refs
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import cost_now, paid_rows
+from labfleet.service.kinds import cost_now, indices, paid_rows
 from labfleet.service.kinds.pool_claims import Claims
 
 
@@ -58,14 +58,22 @@ def _of_pool(services: ServiceContext, pool: Pool, now: datetime, end: datetime)
     if template is None or claims is None:
         return Decimal(0)  # it can have no workers
     entries = [Entry(each.claim, "") for each in claims.claims()]
-    scaling, worked = pool.spec.scaling, Decimal(0)
+    here = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    paid = [each.status.paid for each in here if each.status.paid is not None]
+    run = sum(each.running_since is not None for each in paid)
+    scaling, worked, rested = pool.spec.scaling, Decimal(0), Decimal(0)
     spare = scaling.spare_workers if scaling.policy is ScalingPolicy.NEED_BASED else 0
     for each in calendar.intervals(claims, entries, now, end):
-        worked += max(each.places + spare, scaling.min_workers) * _hours(each.end - each.start)
-    if not worked:
-        return Decimal(0)
+        wanted = max(each.places + spare, scaling.min_workers)
+        worked += wanted * _hours(each.end - each.start)
+        started = max(0, wanted - run)  # stopped ones are started first
+        rested += max(0, len(paid) - run - started) * _hours(each.end - each.start)
     price = cost_now.hourly(template.spec.machine, None, services.prices, now)
-    return None if price is None else price * worked
+    disk = paid_rows.disk_month(template.spec.machine, services.prices)
+    if (worked and price is None) or (rested and disk is None):
+        return None
+    resting = (disk or Decimal(0)) / cost_now.month_hours(now)
+    return (price or Decimal(0)) * worked + resting * rested
 
 
 def _hours(length: timedelta) -> Decimal:
