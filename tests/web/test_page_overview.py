@@ -8,8 +8,9 @@ import msgspec
 import planted
 import pytest
 from browser import Browser, plain
-from fleet_world import who
+from fleet_world import MACHINE, who
 
+from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Resource
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
 from labfleet.service.core import access
@@ -62,12 +63,16 @@ async def test_a_price_that_is_not_known_is_no_zero(browser: Browser) -> None:
     strange = planted.worker(browser, "w-odd")
     machine = msgspec.structs.replace(strange.status.machine, type="x9.odd")
     status = msgspec.structs.replace(strange.status, machine=machine)
-    await planted.store(browser, msgspec.structs.replace(strange, status=status))
+    provider = {**MACHINE["provider"], "region": "eu-west-1"}  # where no disk has a price either
+    spec = msgspec.structs.replace(
+        strange.spec, machine=msgspec.convert({**MACHINE, "provider": provider}, Machine)
+    )
+    await planted.store(browser, msgspec.structs.replace(strange, spec=spec, status=status))
     said = words_of(plain(await browser.get("/", "operator")))
     assert "An hour now unknown no price is known of 1 machine" in said
     await planted.store(browser, planted.worker(browser, "w-1"))
     said = words_of(plain(await browser.get("/", "operator")))
-    assert "An hour now 6.34 USD/h" in said
+    assert "An hour now 5.35 USD/h" in said
     assert "Not counted unknown no price known: w-odd" in said
 
 

@@ -19,14 +19,13 @@ Pool = tuple[str, str]
 
 @dataclass(slots=True)
 class Rate:
-    """US dollars an hour by kind of time, how many machines run or are stopped, which lack a price.
+    """US dollars an hour by kind of time, how many machines run, which workers lack a price.
 
     `without_price` are the workers of whose machine or disk no price is known; what is known counts.
     """
 
     usd: dict[Kind, Decimal] = field(default_factory=lambda: dict.fromkeys(KINDS, Decimal(0)))
     running: int = 0
-    stopped: int = 0
     without_price: list[str] = field(default_factory=list)
 
     @property
@@ -96,8 +95,6 @@ def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datet
         unknown |= price is None
         hour = price or Decimal(0)
         kind = _kind(worker, cache, ready=paid.ready_at is not None)
-    else:
-        rate.stopped += 1
     if unknown:
         rate.without_price.append(worker.key.label)
     rate.usd[kind] += hour + (disk or Decimal(0)) / month

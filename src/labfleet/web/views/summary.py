@@ -162,9 +162,9 @@ def _costs(services: ServiceContext, caller: Caller, now: datetime) -> tuple[tup
 
 def costs_told(rate: Rate) -> tuple[tuple[str, Cell], ...]:
     """Return what an hour of the fleet costs as it stands, in words with their values."""
-    machines, unpriced = rate.running + rate.stopped, rate.unpriced
-    if unpriced and unpriced == machines:
-        why = f"no price is known of {count(machines, 'machine')}"
+    unpriced = rate.unpriced
+    if unpriced and not rate.total:
+        why = f"no price is known of {count(unpriced, 'machine')}"
         return (("An hour now", Cell("unknown", "unknown", why=why)),)
     told = [("An hour now", usd(float(rate.total)))]
     told += [(title, usd(float(rate.usd[kind]))) for title, kind in _KINDS]
