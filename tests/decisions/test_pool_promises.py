@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_scaling import NOW, ask, decide, worker
 
 from labfleet.decisions.claims.growth import Due, Promised
-from labfleet.decisions.pools import boot_odds
+from labfleet.decisions.pools import boot_odds, need
 from labfleet.resources.worker import WorkerPhase
 
 STARTING = WorkerPhase.STARTING
@@ -67,6 +68,29 @@ def test_nothing_is_given_back_that_a_promise_may_still_need():
     both = [up, worker("w-up-2", empty_since=NOW), *booting(1, age=600)]
     waits = decide(*both, promised=due(2, 5), odds=ODDS, max_workers=9, waiting=(ask(),))
     assert waits.retire == ()
+
+
+def test_what_is_kept_as_a_spare_is_not_given_back():
+    """Three are made for two places and two spares: one spare is missing, so none of them goes."""
+    for early in (True, False):
+        found = decide(*booting(3, unlaunched=early), promised=due(2), spare_workers=2)
+        assert found.retire == (), early
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_how_many_may_go_is_found_by_halving(many, most):
+    """As many as may go and no more, with ten questions for a thousand workers."""
+    names = [f"w-{each}" for each in range(many)]
+    asked = list[int]()
+
+    def kept(_look, without):
+        asked.append(len(without))
+        return len(without) <= most
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(need, "kept", kept)
+        assert need.spared(None, names) == min(many, most)
+    assert len(asked) <= 10
 
 
 def test_after_the_slots_the_workers_go_without_the_wait_of_empty_ones():

@@ -250,9 +250,8 @@ def _going(look: Look, empty: list[PoolWorker]) -> tuple[str, ...]:
         len(look.groups.ready) - scaling.min_workers,
         -(-len(empty) // 2),
     )
-    while many > 0 and not need.kept(look, {each.name for each in empty[:many]}):
-        many -= 1
-    return tuple(each.name for each in empty[: max(many, 0)])
+    names = [each.name for each in empty[: max(many, 0)]]
+    return tuple(names[: need.spared(look, names)])
 
 
 def _unused(look: Look) -> tuple[str, ...]:
@@ -271,12 +270,9 @@ def _unused(look: Look) -> tuple[str, ...]:
     found = (*waits[::-1], *made[::-1])[: max(spare, 0)]
     if not found or need.wanted(view, look.now):
         return ()
-    going = list[str]()
-    for each in found[: need.free(look) - need.spares(look)]:
-        if not need.kept(look, {*going, each.name}):
-            break
-        going.append(each.name)
-    return tuple(going)
+    extra = max(0, need.free(look) - need.spares(look))
+    names = [each.name for each in found[:extra]]
+    return tuple(names[: need.spared(look, names)])
 
 
 def _since(worker: PoolWorker, now: datetime) -> timedelta:

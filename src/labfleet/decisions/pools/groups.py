@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from labfleet.decisions import disruption, placement
+from labfleet.decisions import placement
 from labfleet.decisions.pool_view import PoolView, PoolWorker
 from labfleet.resources.worker import WorkerPhase
 
@@ -87,14 +87,6 @@ def away(groups: Groups) -> int:
     """Return how many workers failed, or are on their way out and not ending yet."""
     ending = sum(each.phase is WorkerPhase.TERMINATING_EC2 for each in groups.leaving)
     return len(groups.failed) + len(groups.leaving) - ending
-
-
-def budget(view: PoolView, groups: Groups) -> disruption.Room:
-    """Return how many serving workers may be taken out while others already are."""
-    sick = sum(each.unreachable for each in groups.ready)
-    return disruption.room(
-        view.spec.disruption, serving=len(groups.ready) - sick, away=sick + away(groups)
-    )
 
 
 def closed(worker: PoolWorker) -> bool:

@@ -7,6 +7,7 @@ beyond that may go.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -166,13 +167,19 @@ def surplus(look: Look, candidates: Sequence[PoolWorker]) -> int:
     """Return how many of the empty workers, in their order, may go."""
     if wanted(look.view, look.now):
         return 0
-    extra = min(free(look) - spares(look), len(candidates))
-    while extra > 0:
-        going = {each.name for each in candidates[:extra]}
-        if kept(look, going):
-            return extra
-        extra -= 1
-    return 0
+    extra = max(0, free(look) - spares(look))
+    return spared(look, [each.name for each in candidates[:extra]])
+
+
+def spared(look: Look, names: Sequence[str]) -> int:
+    """Return how many of these workers, in their order, may go with all that is promised kept.
+
+    Found by halving, since what is kept without many is kept without fewer: each try asks how sure
+    every slot is, and a pool may have a thousand workers.
+    """
+    return bisect.bisect_left(
+        range(1, len(names) + 1), True, key=lambda many: not kept(look, set(names[:many]))
+    )
 
 
 def _up(worker: PoolWorker, view: PoolView, left: float, now: datetime) -> float:
