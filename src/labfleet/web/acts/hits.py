@@ -11,9 +11,8 @@ from labfleet.resources import zones
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, paid_rows
 from labfleet.service.kinds.session_times import NOT_BEGUN
-from labfleet.service.reads import running_costs
 
 NAMED = 8
 """How many objects a sentence names; the rest is counted."""
@@ -64,7 +63,7 @@ def drained(services: ServiceContext, worker: Worker, deadline: datetime | None)
 
 def price(services: ServiceContext, worker: Worker) -> str:
     """Return what an hour of a worker's machine costs; that it is not known, when it is not."""
-    found = running_costs.hourly_usd(worker, services.prices)
+    found = paid_rows.hourly_usd(worker.spec.machine, worker.status.machine.type, services.prices)
     if found is None:
         return "What an hour of its machine costs is unknown: neither template nor price list says."
     return f"Its machine costs ${found:.2f} an hour while it runs."

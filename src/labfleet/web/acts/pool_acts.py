@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from labfleet.kernel.quantity import count
-from labfleet.resources import prices, providers
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, rules
+from labfleet.service.kinds import indices, paid_rows, rules
 from labfleet.service.verbs import lifecycle, objects, settings_verbs
 from labfleet.web.acts import edits, fields, hits
 from labfleet.web.acts.act import Act, Doing, same
@@ -79,14 +78,7 @@ def _price(services: ServiceContext, pool: Pool) -> float | None:
     template = services.cache.get(Template, pool.spec.template, pool.namespace)
     if template is None:
         return None
-    machine = template.spec.machine
-    kind = providers.first_type(machine.provider)
-    return prices.hourly_usd(
-        kind,
-        stated=machine.hourly_price_usd,
-        region=machine.provider.region,
-        listed=services.prices,
-    )
+    return paid_rows.hourly_usd(template.spec.machine, None, services.prices)
 
 
 def _scale_back(doing: Doing) -> str:
