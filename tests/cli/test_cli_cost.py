@@ -50,6 +50,22 @@ def test_what_nobody_knows_is_no_zero(run, stub):
     assert "1.50 may be wrong" in told.err
 
 
+def test_where_nothing_has_a_price_no_amount_is_told(run, stub):
+    """Hour, day, month and lines of machines without a price are dashes, in CSV nothing."""
+    odd = sums(hours=1, unpricedHours=1)
+    lines = [{"name": "exam", "cost": odd}]
+    stub.answers["GET /api/v1/cost"] = (
+        200,
+        answer(perHour=odd, today=odd, month=odd, lines=lines, poolsNow=lines),
+    )
+    told = run("cost").out.splitlines()
+    assert told[1].split()[:3] == ["-", "-", "-"]
+    assert told[4].split()[:2] == ["exam", "-"]
+    assert run("cost", "-o", "csv").out.splitlines()[1].split(",")[:2] == ["exam", ""]
+    cells = run("top", "pools").out.splitlines()[1].split()
+    assert (cells[:3], cells[-1]) == (["exam", "1", "-"], "-")
+
+
 def test_a_user_sees_the_own_sessions(run, stub):
     """Without the numbers of the fleet there is the own month, and no column pretends to more."""
     mine = answer(perHour=None, today=None, forecast=None, saved=None, by="session", poolsNow=[])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -51,6 +52,19 @@ def test_an_unknown_price_starts_nothing_within_a_budget() -> None:
         found = budget_bound(PoolBudget(usd_per_month=100), told)
         assert (found.room, found.reason) == (0, PoolReason.PRICE_UNKNOWN)
     assert "price unknown" in found.told
+
+
+def test_a_month_that_is_unknown_takes_no_promise_of_later_ones() -> None:
+    """What this month has cost bounds starts alone: places stay as many as an hour pays for."""
+    unread = replace(spending("5"), unpriced="this month")
+    for budget, workers in (
+        (PoolBudget(usd_per_month=100), None),
+        (PoolBudget(usd_per_month=100, usd_per_hour=22), 4),
+    ):
+        for told in (unread, spending("5", month=None)):
+            found = budget_bound(budget, told)
+            assert (found.room, found.workers) == (0, workers)
+    assert budget_bound(budget, spending("5", worker=None)).workers == 0
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -82,6 +83,61 @@ def test_what_has_no_price_is_in_no_sum_and_is_said() -> None:
     assert found.total == 1  # the disk
     assert found.unpriced_seconds == 3600
     assert found.unpriced == {"m in r"}
+
+
+def test_a_machine_that_is_stopped_all_month_is_not_warming() -> None:
+    """Its last run is a row of the month before, which is not read: the disk is a stopped one's."""
+    before = MONTH.start - timedelta(days=40)
+    run = Ran(MONTH.start + timedelta(days=2), MONTH.start + timedelta(days=3), None, HOUR)
+    for runs, days in ((), 30), ((run,), 29):
+        machine = replace(paid(*runs), disk_from=before, disk_to=MONTH.end)
+        assert by_kind(machine).get("stopped") == days * 24
+        young = replace(machine, disk_from=MONTH.start)
+        assert by_kind(young)["stopped"] == days * 24 - 0.5
+
+
+class Counted(datetime):
+    """An instant that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: datetime) -> bool:
+        """Count, and compare."""
+        Counted.compared += 1
+        return super().__lt__(other)
+
+    def __le__(self, other: datetime) -> bool:
+        """Count, and compare."""
+        Counted.compared += 1
+        return super().__le__(other)
+
+    def __gt__(self, other: datetime) -> bool:
+        """Count, and compare."""
+        Counted.compared += 1
+        return super().__gt__(other)
+
+    def __ge__(self, other: datetime) -> bool:
+        """Count, and compare."""
+        Counted.compared += 1
+        return super().__ge__(other)
+
+
+def test_the_work_grows_with_the_sessions_and_not_with_their_square() -> None:
+    """Four times the sessions that follow one another on a worker cost some four times the work."""
+    first = Counted.fromtimestamp(NOON.timestamp(), UTC)
+    looks = []
+    for many in (100, 400):
+        stays = [
+            replace(stay(f"s{number}", 0, 0), start=start, end=start + timedelta(seconds=150))
+            for number in range(many)
+            for start in [first + timedelta(seconds=60 * number)]
+        ]
+        Counted.compared = 0
+        length = 60 * many
+        parts = [*shares.parts([paid(ran(0, length, 0), until=length)], {"u1": stays}, MONTH)]
+        assert len({each.session for each in parts}) == many
+        looks.append(Counted.compared)
+    assert 0 < looks[1] < 6 * looks[0]
 
 
 def test_the_idle_rule_saved_the_time_until_the_next_start() -> None:

@@ -6,14 +6,18 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from labfleet.rehearsal.figures import tally
 from labfleet.rehearsal.figures.run_records import SessionRecord, WorkerRecord
 from labfleet.rehearsal.figures.tally import Tally, figures
 from labfleet.rehearsal.plans.demand import PlannedSession
 from labfleet.rehearsal.whatif import breakdown
 from labfleet.resources.amounts import Amounts
-from labfleet.resources.meta import Key
+from labfleet.resources.machine import Machine
+from labfleet.resources.meta import Key, Metadata
 from labfleet.resources.session import SessionPhase
+from labfleet.resources.worker import Worker, WorkerSpec
 
 END, LIMIT = 36_000.0, 900.0
 DONE, EXPIRED = SessionPhase.COMPLETED, SessionPhase.EXPIRED
@@ -101,6 +105,20 @@ def test_a_machine_without_a_price_leaves_the_others_cost() -> None:
     assert (found.cost_usd, found.cost_known_usd) == (None, 3.0)
     pools = breakdown.by_pool(told([], posts), END)
     assert (pools["own"]["unpriced_hours"], pools["main"]["cost_usd"]) == (2.0, 3.0)
+
+
+def test_a_machine_costs_what_its_own_region_does() -> None:
+    """The list is of one region: a recorded machine elsewhere has no price, and not that one's."""
+    found = Tally(datetime(2026, 11, 27, tzinfo=UTC))
+    for region in ("us-east-1", "eu-central-1"):
+        provider = {"kind": "aws", "amiId": "ami-1", "instanceTypes": ["m5zn.metal"],
+                    "subnetIds": ["subnet-a"], "region": region}  # fmt: skip
+        cml = {"adminPassword": {"env": "P"}}
+        machine = msgspec.convert({"provider": provider, "cml": cml}, Machine)
+        made = Metadata(name=region, uid=region)
+        found.worker(Worker(metadata=made, spec=WorkerSpec(machine=machine)), 0.0)
+    assert found.posts["us-east-1"].price == 4.3605
+    assert found.posts["eu-central-1"].price is None
 
 
 def test_reasons_are_counted_with_an_example() -> None:

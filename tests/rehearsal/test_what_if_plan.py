@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from labfleet.kernel import errors
@@ -11,6 +12,8 @@ from labfleet.rehearsal import plan_command
 from labfleet.rehearsal.plans import plan
 from labfleet.rehearsal.whatif import what_if
 from labfleet.resources import prices
+from labfleet.resources.machine import Machine
+from labfleet.service.kinds import paid_rows
 
 PLAN = """\
 name: small
@@ -202,7 +205,7 @@ def test_a_price_of_zero_is_free_and_none_is_the_list_price(
     text = PLAN.replace("m5zn.metal}", f"m5zn.metal, hourlyPriceUsd: {price}}}")
     (first, _), _ = plan_command.cases_of(plan.load(_written(tmp_path, text)), tmp_path)
     machine = next(spec["machine"] for _, name, spec in first.fleet if name == "metal")
-    found = prices.hourly_usd("m5zn.metal", stated=machine["hourlyPriceUsd"])
+    found = paid_rows.hourly_usd(msgspec.convert(machine, Machine), None, prices.SHIPPED)
     assert found == pytest.approx(costs, abs=1e-9)
 
 

@@ -93,3 +93,13 @@ async def test_what_cannot_be_planned_is_refused_with_the_field(world: World) ->
     await world.definition("elsewhere", track="other")
     with pytest.raises(errors.Invalid, match="cannot host"):
         await planned(world, 1, definition="elsewhere")
+
+
+async def test_more_workers_than_any_pool_may_have_are_counted_and_priced(world: World) -> None:
+    """With two sessions on each, 3,000 need 1,500 workers, and cost what 1,500 do."""
+    size = {"cpu": 48, "memory": "188Gi", "storage": "400Gi", "labs": 2, "ports": 500, "nodes": 100}
+    await exam(world, capacity=size)
+    few, many = await planned(world, 300), await planned(world, 3000)
+    assert (few.needed, many.needed, many.added) == (150, 1500, 1500)
+    assert few.usd is not None
+    assert many.usd == pytest.approx(10 * few.usd, rel=1e-4)

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from fleet_world import ADMIN, MACHINE, START, World, who
 
+from labfleet.decisions.costs import shares
 from labfleet.interfaces import store as stores
 from labfleet.kernel import errors
+from labfleet.resources import prices
 from labfleet.resources.amounts import Amounts, Reservation
 from labfleet.resources.history import KeptRun, Run, RunKind
-from labfleet.resources.machine import MachineStatus
+from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.paid_time import PaidTime
 from labfleet.resources.session import SessionPhase
 from labfleet.resources.worker import Origin
@@ -149,6 +151,50 @@ async def test_an_unknown_price_is_named_and_in_no_sum(world: World) -> None:
     assert found.forecast is None
     assert found.per_hour is not None
     assert found.per_hour.unpriced_hours == 1
+
+
+async def test_a_template_states_its_own_price_first() -> None:
+    """The stated price wins, the list of its region comes second; else it is unknown, and no 0."""
+    machine = msgspec.convert(MACHINE, Machine)
+    provider = msgspec.structs.replace(machine.provider, region="eu-west-1")
+    far = msgspec.structs.replace(machine, provider=provider)
+    for each, seen, usd in (
+        (msgspec.structs.replace(far, hourly_price_usd=2.5), "m5zn.metal", 2.5),
+        (machine, "m5zn.metal", 4.3605),
+        (machine, "q9.metal", None),
+        (far, "m5zn.metal", None),
+        (None, "m5zn.metal", None),
+    ):
+        assert paid_rows.hourly_usd(each, seen, prices.SHIPPED) == usd
+
+
+async def test_the_forecast_has_the_disks_of_parked_workers(world: World) -> None:
+    """A pool that needs nobody goes on paying for the disk of a worker that is stopped."""
+    await world.template()
+    await world.make("Pool", "exam", {"template": "metal", "scaling": {"maxWorkers": 3}})
+    worker = await world.make("Worker", "w1", {"template": "metal", "pool": "exam"})
+    now = world.clock.now()
+    stopped = MachineStatus(id="i-w1", state="stopped", type="m5zn.metal")
+    paid = PaidTime(machine="i-w1", disk_since=now, until=now)
+    await world.status(worker, paid=paid, machine=stopped)
+    found = await costs.read(world.services, ADMIN)
+    left = (shares.month_end(now) - now).total_seconds() / 3600
+    disk = (500 * 0.125 + 10_000 * 0.065) / (30 * 24)
+    assert found.forecast == pytest.approx(disk * left, rel=1e-3)
+
+
+async def test_a_disk_without_a_price_is_told_of_an_hour_too(world: World) -> None:
+    """Of a running machine whose hour is stated and whose disk is not known, the hour is not whole."""
+    far = {**MACHINE, "provider": {**MACHINE["provider"], "region": "eu-west-1"}}
+    await world.make("Template", "far", {"machine": {**far, "hourlyPriceUsd": 5}})
+    worker = await world.make("Worker", "w1", {"template": "far"})
+    now = world.clock.now()
+    paid = PaidTime(machine="i-w1", disk_since=now, running_since=now, ready_at=now)
+    machine = MachineStatus(id="i-w1", state="running", type="m5zn.metal")
+    await world.status(worker, paid=paid, machine=machine)
+    found = await costs.read(world.services, ADMIN)
+    assert found.per_hour is not None
+    assert (found.per_hour.usd, found.per_hour.unpriced_hours) == (5, 1)
 
 
 async def test_a_price_beyond_all_bounds_does_not_take_the_answer_from_all(world: World) -> None:

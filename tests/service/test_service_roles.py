@@ -148,7 +148,9 @@ async def test_a_token_of_an_earlier_role_is_what_it_became(world: World) -> Non
         created=world.clock.now() - timedelta(days=1),
     )  # fmt: skip
     await world.store.put_token(row)
-    assert (await keeper.authenticate(text)).role is Role.CONTROLLER
+    caller = await keeper.authenticate(text)
+    assert caller.role is Role.CONTROLLER
+    assert [each.id for each in await keeper.own(caller)] == [row.id]
     assert [each.id for each in await keeper.earlier()] == [row.id]
     with pytest.raises(errors.Invalid) as raised:
         await keeper.create(ADMIN.principal, role="internal", owner="lab")

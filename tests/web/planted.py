@@ -18,6 +18,7 @@ from labfleet.resources.group import Group, GroupSpec, GroupStatus
 from labfleet.resources.held_ports import HeldPorts
 from labfleet.resources.machine import Machine, MachineStatus
 from labfleet.resources.meta import Metadata, Resource
+from labfleet.resources.paid_time import PaidTime
 from labfleet.resources.session import (
     PortAllocation,
     PortChange,
@@ -73,20 +74,23 @@ def meta(browser: Browser, name: str) -> Metadata:
 def worker(browser: Browser, name: str, **status: Any) -> Worker:
     """Return a worker that is up, in a pool, on a machine whose price is known."""
     now = browser.world.clock.now()
+    begun = now - timedelta(hours=4)
+    machine = f"i-{browser.world.ids.count:017x}"
     known: dict[str, Any] = {
+        "paid": PaidTime(machine=machine, disk_since=begun, running_since=begun, ready_at=begun),
         "phase": WorkerPhase.READY,
         "phase_since": now - timedelta(hours=3),
         "health": Health.HEALTHY,
         "capacity": CAPACITY,
         "machine": MachineStatus(
-            id=f"i-{browser.world.ids.count:017x}",
+            id=machine,
             state="running",
             type="m5zn.metal",
             image="ami-1",
             zone="us-east-1a",
             public_address="203.0.113.7",
             private_address="10.0.0.7",
-            launched=now - timedelta(hours=4),
+            launched=begun,
             volume="vol-1",
             host_check="ok",
             machine_check="ok",
@@ -122,6 +126,7 @@ def session(browser: Browser, name: str, on: str | None = None, **status: Any) -
         known |= {
             "phase": SessionPhase.RUNNING,
             "worker": on,
+            "hosted_since": now,
             "reservation": Reservation(holder=on, amounts=amounts, start=now),
             "ports": (PortAllocation(name="r1", node="r1", kind="serial", number=2001),),
         }
@@ -152,7 +157,8 @@ async def fleet(browser: Browser, workers: int = 40, waiting: int = 30) -> None:
     """Plant workers, sessions that wait, and five facts that the first page has to tell.
 
     A licence that ends in two days, a drifted port, a stuck phase, a class that does not fit; the
-    figure of costs is that of the workers: each costs 4.3605 US dollars an hour.
+    figure of costs is that of the workers: each costs 4.3605 US dollars an hour, and
+    its disk 712.50 a month.
     """
     now = browser.world.clock.now()
     await browser.world.make("Template", "metal", {"machine": MACHINE})

@@ -10,6 +10,7 @@ from api_caller import ADMIN
 from browser import Browser, Reader, plain
 from fleet_world import MACHINE
 
+from labfleet.interfaces.store import TokenRow
 from labfleet.resources.group import Group
 from labfleet.resources.machine import MachineStatus
 from labfleet.resources.session import Session
@@ -97,6 +98,17 @@ async def test_any_kind_is_made_from_a_text_of_its_fields(browser: Browser) -> N
 
 
 @pytest.mark.asyncio
+async def test_a_text_that_no_form_takes_is_told_on_a_page(browser: Browser) -> None:
+    """More than 64 KiB as the browser sends it is refused to a person with a page, not with JSON."""
+    seal = await browser.seal("/act/create/templates")
+    long = {"form": seal, "text": "a: b\n" * 9900}
+    reply = await browser.sent("/act/create/templates", long)
+    assert reply.status == 400
+    assert "A body is at most 65536 bytes here" in plain(reply)
+    assert reply.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.asyncio
 async def test_a_setting_is_set_and_taken_back(browser: Browser) -> None:
     """A setting's page tells its source; set, it says what it was and leads to taking it back."""
     assert "idle.timeoutMinutes" in plain(await browser.get("/settings"))
@@ -128,6 +140,7 @@ async def test_a_token_is_shown_once(browser: Browser) -> None:
     assert (await browser.get("/", cookie=f"labfleet-8470={secret[1]}")).status == 200
     again = await browser.sent("/tokens", dict(fields))
     assert again.status == 409
+    assert "revoke that token and make another" in plain(again)
     assert secret[1] not in plain(again) + plain(await browser.get("/tokens"))
     name = secret[1].split("_")[1]
     asked = plain(await browser.get(f"/tokens/{name}"))
@@ -135,6 +148,23 @@ async def test_a_token_is_shown_once(browser: Browser) -> None:
     done = await browser.send(f"/tokens/{name}", {})
     assert (done.status, done.headers["location"]) == (303, "/tokens")
     assert (await browser.get("/", cookie=f"labfleet-8470={secret[1]}")).status == 303
+
+
+@pytest.mark.asyncio
+async def test_of_many_tokens_the_newest_are_shown(browser: Browser) -> None:
+    """A page has 200 of them, the newest first, says how many are left out, and asks about each."""
+    at, world = browser.world.clock.now() - timedelta(days=1), browser.world
+    for number in range(203):
+        await world.store.put_token(TokenRow(
+            id=f"{number:016x}", hash="0" * 64, role="user", owner="kim",
+            created=at + timedelta(minutes=number),
+        ))  # fmt: skip
+    text = plain(await browser.get("/tokens"))
+    shown = re.findall(r'<th scope="row">([0-9a-f]{16})', text)
+    assert len(shown) == 200
+    assert shown[1:3] == [f"{202:016x}", f"{201:016x}"]
+    assert "<b>4</b> more are not shown here" in text
+    assert "Whatever comes with it" in plain(await browser.get(f"/tokens/{0:016x}"))
 
 
 @pytest.mark.asyncio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -178,6 +179,26 @@ async def test_several_are_done_one_by_one(browser: Browser) -> None:
     assert [each.spec.cancel is not None for each in ended if each] == [True, True, False]
     theirs = await browser.get(f"{where}", "user", "eve")
     assert "kim" not in plain(theirs)
+
+
+@pytest.mark.asyncio
+async def test_a_form_for_several_sent_again_for_fewer_counts_once(browser: Browser) -> None:
+    """Two are extended; back, one left out, named twice and sent again: the other keeps its new end."""
+    await browser.world.definition()
+    for name in ("a", "b"):
+        await browser.world.session(name, owner="kim", slot=TIMES)
+    await browser.world.services.fresh()
+    before = await browser.world.services.objects.get(Session, "b", "default")
+    assert before is not None
+    seal = await browser.seal("/acts/sessions?verb=extend&o=default/a&o=default/b")
+    form = {"form": seal, "verb": "extend", "minutes": "30"}
+    for chosen in (["default/a", "default/b"], ["default/b", f"default/b/{before.metadata.uid}"]):
+        reply = await browser.sent("/acts/sessions", {**form, "o": chosen})
+        assert "2 done, 0 not" in plain(reply)
+    after = await browser.world.services.objects.get(Session, "b", "default")
+    assert before.spec.slot.end is not None
+    assert after is not None
+    assert after.spec.slot.end == before.spec.slot.end + timedelta(minutes=30)
 
 
 @pytest.mark.asyncio

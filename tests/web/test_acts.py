@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
 from api_caller import ADMIN
 from browser import ORIGIN, Browser, Reader, plain
 from fleet_world import who
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labfleet.resources.session import Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -64,6 +67,21 @@ async def test_an_act_is_done_and_said_once(browser: Browser) -> None:
     assert "Asked: w1 is to be empty by" in plain(page)
     assert "Max-Age=0" in page.headers["set-cookie"]
     assert "Asked: w1" not in plain(await browser.get("/workers/w1"))
+
+
+@given(
+    st.text(max_size=1200),
+    st.sampled_from(["", "/act/resume/pools/exam", "/" + "x" * 899, "/" + "x" * 900]),
+)
+def test_what_is_said_fits_a_cookie(text: str, undo: str) -> None:
+    """Whatever its letters, a browser keeps it; where it is too long its beginning is said."""
+    for each in (text, text + "\N{SNOWMAN}" * 900):
+        value = seals.said("token", each, undo)
+        assert len(value) < 4000
+        heard = seals.heard("token", value)
+        assert heard is not None
+        assert heard.undo == (undo if len(undo) <= seals.SAID_LIMIT else "")
+        assert each.startswith(heard.text.removesuffix("\N{HORIZONTAL ELLIPSIS}"))
 
 
 @pytest.mark.asyncio
@@ -168,6 +186,24 @@ async def test_looking_shows_what_follows_of_what_was_typed(browser: Browser) ->
     found = await now(browser, Session, "s1")
     assert isinstance(found, Session)
     assert f"{found.spec.slot.end:%H:%M}" == "10:00"
+
+
+@pytest.mark.asyncio
+async def test_a_changed_drain_says_what_it_ends_and_when(browser: Browser) -> None:
+    """Force without a deadline ends what runs now; with one, or where the drain has it already, then."""
+    await a_worker(browser)
+    await browser.world.definition()
+    made = await browser.world.session("s1", owner="kim")
+    end = browser.world.clock.now() + timedelta(hours=5)
+    await browser.world.status(made, phase=SessionPhase.RUNNING, worker="w1", end=end)
+    await browser.send(WORKER, {"minutes": "60", "force": "1"})
+    where = "/act/change-drain/workers/w1"
+    for typed, told in (
+        ({"force": "1"}, "1 session is ended now, with its lab: s1 of kim"),
+        ({"minutes": "90"}, "What still runs at the deadline is ended"),
+        ({}, "1 session ends after the deadline, 2026-11-27 10:00Z: s1 of kim"),
+    ):
+        assert told in plain(await browser.send(where, {**typed, "look": "1"})), typed
 
 
 @pytest.mark.asyncio

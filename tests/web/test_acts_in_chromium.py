@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 from api_caller import ADMIN
-from screen import Screen
+from screen import SCRIPT, Screen
 
 from labfleet.resources.session import Session
 from labfleet.resources.worker import Worker, WorkerPhase
@@ -46,6 +47,31 @@ async def test_a_worker_is_drained_and_opened_again_by_clicks(screen: Screen) ->
     await tab.until(f"{SAID}?.includes('is open for sessions again')")
     await tab.go(f"{screen.url}/workers/w1")
     assert await tab.run(f"{SAID} ?? 'nothing'") == "nothing"
+
+
+@pytest.mark.asyncio
+async def test_a_page_of_an_earlier_server_keeps_what_was_typed(screen: Screen) -> None:
+    """Back after an upgrade, a form that says something waits without the focus; an empty one renews."""
+    await screen.browser.world.definition()
+    tab = await screen.signed_in("/act/book/groups")
+    assert await tab.run("document.querySelector('[name=zone]').value")
+    version = json.dumps(await tab.run(SCRIPT) + "version.js")
+    back = f"import({version}).then((version) => version.renewIfOld())"
+    await tab.run(
+        "window.stays = true; window.fetch = async () => ({ status: 404 });"
+        "performance.now = () => 1e6;"
+    )
+    for name, filled, empty in (
+        ("roster", "field.value = 'ada'", "field.value = ''"),
+        ("full", "field.selectedIndex = 1", "field.selectedIndex = 0"),
+    ):
+        field = f"const field = document.querySelector('[name={name}]');"
+        await tab.run(f"(() => {{ {field} {filled} }})(); document.activeElement.blur()")
+        await tab.run(back)
+        assert await tab.run("window.stays === true"), name
+        await tab.run(f"(() => {{ {field} {empty} }})()")
+    await tab.run(f"void {back}")
+    await tab.until("document.readyState === 'complete' && window.stays !== true")
 
 
 @pytest.mark.asyncio

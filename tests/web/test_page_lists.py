@@ -119,6 +119,30 @@ async def test_what_an_address_cannot_ask_is_said(browser: Browser, query: str) 
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("query", "command", "heading"),
+    [
+        ("show=all", "get sessions -A", "The same in a terminal"),
+        ("", "get sessions -A", "In a terminal, with what is left out here"),
+        ("owner=kim", "get sessions -A", "In a terminal, with what is left out here"),
+        ("q=it%27s+on", "get sessions -A --search 'it'\"'\"'s on'", "The same in a terminal"),
+        (
+            "namespace=lab&show=all&sort=status.endedAt|status.end",
+            "get sessions -n lab --sort-by 'status.endedAt|status.end'",
+            "The same in a terminal",
+        ),
+    ],
+)
+async def test_the_command_shows_the_same_or_says_that_it_shows_more(
+    browser: Browser, query: str, command: str, heading: str
+) -> None:
+    """Text, order and namespaces stand in the command; what it cannot leave out is said above it."""
+    page = unescape(plain(await browser.get(f"/sessions?{query}")))
+    assert f"<code>labfleet {command}</code>" in page
+    assert f"<h2>{heading}</h2>" in page
+
+
+@pytest.mark.asyncio
 async def test_a_user_finds_only_what_is_theirs(browser: Browser) -> None:
     """Neither rows nor their number tell of others' sessions, by no filter and no text."""
     await browser.world.definition()

@@ -8,12 +8,11 @@ import msgspec
 import planted
 import pytest
 from browser import Browser, plain, visible
-from fleet_world import who
+from fleet_world import MACHINE, who
 
+from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Resource
-from labfleet.resources.paid_time import PaidTime
 from labfleet.resources.session import Session, SessionPhase, SessionSpec, SessionStatus
-from labfleet.resources.worker import Worker
 from labfleet.service.core import access
 from labfleet.service.core.access import Principal
 from labfleet.service.reads import costs
@@ -37,7 +36,7 @@ async def test_five_facts_are_read_without_a_click(browser: Browser) -> None:
     assert "STARTING for 2 h, limit 25 min" in said
     assert "12 of its 30 seats have no place" in said
     assert "Raise spec.scaling.maxWorkers of its pool" in said
-    assert "174.42 USD/h" in said
+    assert "An hour now 214.00 USD/h" in said
     assert "30 × two" in said
     assert "no worker has room: the nearest is short of 4 CPU" in said
 
@@ -54,7 +53,7 @@ async def test_the_head_is_for_who_may_read_workers(browser: Browser) -> None:
     for path, role in (("/", "user"), ("/live", "user"), ("/live", "operator")):
         tables = (await browser.page(path, role, "kim")).all("table")
         assert "Session" in [each.get("data-kind") for each in tables], (path, role)
-    assert "174" not in plain(await browser.get("/", "user", "kim"))
+    assert "214" not in plain(await browser.get("/", "user", "kim"))
 
 
 @pytest.mark.asyncio
@@ -63,29 +62,49 @@ async def test_a_price_that_is_not_known_is_no_zero(browser: Browser) -> None:
     strange = planted.worker(browser, "w-odd")
     machine = msgspec.structs.replace(strange.status.machine, type="x9.odd")
     status = msgspec.structs.replace(strange.status, machine=machine)
-    await planted.store(browser, msgspec.structs.replace(strange, status=status))
+    provider = {**MACHINE["provider"], "region": "eu-west-1"}  # where no disk has a price either
+    spec = msgspec.structs.replace(
+        strange.spec, machine=msgspec.convert({**MACHINE, "provider": provider}, Machine)
+    )
+    await planted.store(browser, msgspec.structs.replace(strange, spec=spec, status=status))
     said = words_of(plain(await browser.get("/", "operator")))
-    assert "Machines now unknown no price is known of 1 machine" in said
+    assert "An hour now unknown no price is known of 1 machine" in said
     await planted.store(browser, planted.worker(browser, "w-1"))
     said = words_of(plain(await browser.get("/", "operator")))
-    assert "Machines now 4.36 USD/h" in said
+    assert "An hour now 5.35 USD/h" in said
     assert "Not counted unknown no price known: w-odd" in said
 
 
 @pytest.mark.asyncio
 async def test_an_hour_is_what_the_terminal_says_of_it(browser: Browser) -> None:
-    """With all machines counted and priced the page has the sum of `labfleet cost` too."""
-    await planted.store(browser, planted.worker(browser, "w-1"))
-    assert "With disks" not in words_of(plain(await browser.get("/", "operator")))
-    now = browser.world.clock.now()
-    paid = PaidTime(machine="i-w-1", disk_since=now, running_since=now, ready_at=now)
-    stored = await browser.world.services.objects.get(Worker, "w-1", "default")
-    await browser.world.status(stored, paid=paid)
-    await browser.world.services.fresh()
-    hour = costs.hour_now(browser.world.services).usd
-    assert hour > 4.36
+    """With a machine that comes up, one that stops and one that is stopped: as `labfleet cost`."""
+    now, made = browser.world.clock.now(), []
+    for number, state in enumerate(("running", "booting", "stopping", "stopped")):
+        worker = planted.worker(browser, f"w-{number}")
+        status, paid = worker.status, worker.status.paid
+        assert paid is not None
+        if state in {"booting", "stopped"}:
+            paid = msgspec.structs.replace(paid, running_since=None, ready_at=None, until=now)
+        machine = msgspec.structs.replace(status.machine, state=state)
+        status = msgspec.structs.replace(status, machine=machine, paid=paid)
+        made.append(msgspec.structs.replace(worker, status=status))
+    await planted.store(browser, *made)
+    hour = costs.hour_now(browser.world.services)
+    assert 2 * 4.3605 < hour.usd < 3 * 4.3605
     said = words_of(plain(await browser.get("/", "operator")))
-    assert f"With disks and licences {hour:.2f} USD/h" in said
+    assert f"An hour now {hour.usd:.2f} USD/h" in said
+    assert f"Without sessions {hour.idle:.2f} USD/h" in said
+    assert f"Disks of stopped machines {hour.stopped:.2f} USD/h" in said
+    assert "Machines on 2" in said
+
+
+@pytest.mark.asyncio
+async def test_programs_that_read_workers_see_no_costs(browser: Browser) -> None:
+    """What the fleet costs is for who may change pools, as at the terminal."""
+    await planted.store(browser, planted.worker(browser, "w-1"))
+    theirs = await summary.read(browser.world.services, who("controller"))
+    assert theirs is not None
+    assert theirs.costs == ()
 
 
 @pytest.mark.asyncio

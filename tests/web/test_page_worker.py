@@ -67,7 +67,7 @@ async def test_the_machines_tab_shows_instance_checks_and_costs(browser: Browser
     for told in (
         "Provider AWS", "Region us-east-1", "State ● running", "Type m5zn.metal", "Image ami-1",
         "The host&#39;s ● ok", "Public 203.0.113.7", "Private 10.0.0.7", "Volume vol-1",
-        "While it is switched on 4.36 USD/h", "4 h at that price 17.44 USD",
+        "While it runs 4.36 USD/h", "4 h at that price 17.44 USD",
         "Disk as wanted 712.50 USD/month",
         "Network in unknown CloudWatch is not asked, or has no points",
     ):  # fmt: skip

@@ -293,11 +293,21 @@ class Call:
 
 
 async def _bounded_body(scope: Scope, receive: Receive) -> Receive:
-    """Read a page's whole body within its limits and return a `receive` that replays it."""
-    body: bytes | None = await whole(scope, receive, SMALL)
+    """Read a page's whole body within its limits and return a `receive` that replays it.
+
+    What is beyond them is raised where the page reads it: then a page tells people of it.
+    """
+    body: bytes | None = None
+    beyond: errors.Invalid | None = None
+    try:
+        body = await whole(scope, receive, SMALL)
+    except errors.Invalid as error:
+        beyond = error
 
     async def replay() -> Any:
         nonlocal body
+        if beyond is not None:
+            raise beyond
         if body is not None:
             given, body = body, None
             return {"type": "http.request", "body": given, "more_body": False}

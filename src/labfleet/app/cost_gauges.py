@@ -31,7 +31,7 @@ def add_cost_gauges(metrics: Metrics, services: ServiceContext) -> None:
     )
     metrics.gauge(
         "labfleet_cost_unpriced_machines",
-        "Machines of a pool that are paid and whose price is unknown: they are in no sum.",
+        "Machines of a pool that are paid and of whose hour or disk no price is known.",
         ("namespace", "pool"),
         unpriced,
     )

@@ -59,7 +59,7 @@ class PoolBudgets:
         if budget is None or template is None:
             return None
         machine = template.spec.machine
-        one = cost_now.of_new(machine, context.prices, now)
+        one = cost_now.hourly(machine, None, context.prices, now)
         if one is None:
             kind = providers.first_type(machine.provider)
             what = f"{kind or 'servers'} in {machine.provider.region}"

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from labfleet.decisions import strategies
 from labfleet.engine.cache import Cache
-from labfleet.resources import prices, providers, refs
+from labfleet.resources import prices, refs
 from labfleet.resources.machine import Machine
 from labfleet.resources.meta import Key, Resource
 from labfleet.resources.pool import Pool
@@ -21,6 +21,7 @@ from labfleet.resources.scheduling import Scheduling
 from labfleet.resources.session import Session
 from labfleet.resources.strategy import Strategy
 from labfleet.resources.worker import Worker
+from labfleet.service.kinds import paid_rows
 from labfleet.service.kinds.indices import WORKERS_OF_POOL
 
 Standing = tuple[Strategy, strategies.Rank]
@@ -113,9 +114,6 @@ def _rank(
     listed: PriceList,
 ) -> strategies.Rank:
     """Return when a machine's turn comes: by its region, and by what an hour of it costs."""
-    if machine is None:
-        return strategies.rank_of(pool, "", prices.hourly_usd(kind, listed=listed), fleet.regions)
-    kind = kind or providers.first_type(machine.provider)
-    region, stated = machine.provider.region, machine.hourly_price_usd
-    price = prices.hourly_usd(kind, stated=stated, region=region, listed=listed)
+    region = "" if machine is None else machine.provider.region
+    price = paid_rows.hourly_usd(machine, kind, listed)
     return strategies.rank_of(pool, region, price, fleet.regions)

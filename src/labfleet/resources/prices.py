@@ -221,17 +221,3 @@ def parse(data: bytes) -> PriceList:
                     where = f"prices_file: regions.{region}.disks.{name}"
                     raise errors.Invalid(f"{where}: the steps' `above` must rise")
     return found
-
-
-def hourly_usd(
-    instance_type: str | None,
-    *,
-    stated: float = 0.0,
-    region: str = REGION,
-    listed: PriceList = SHIPPED,
-) -> float | None:
-    """Return US dollars an hour: what the template states, else the list's price, else None."""
-    if stated > 0:
-        return stated if stated <= MOST_USD else None
-    found = listed.hourly(region, instance_type)
-    return None if found is None else float(found)

@@ -31,7 +31,7 @@ from labfleet.service.reads import raised
 from labfleet.web import api_docs, details, doors, lists, navigation, overview, view_table, words
 from labfleet.web.acts import answers as acts
 from labfleet.web.acts import many, seals, table
-from labfleet.web.statuses import status_of
+from labfleet.web.statuses import sentence, status_of
 from labfleet.web.values import exact, instant
 from labfleet.web.view import Asked
 
@@ -242,8 +242,7 @@ class Pages:
                 return self._login(scope, 400, "That is not a token.", form.get("next", ""))
             principal = await self._tokens.authenticate(text)
         except errors.Denied as error:
-            said = error.message[:1].upper() + error.message[1:] + "."
-            return self._login(scope, 401, said, form.get("next", ""))
+            return self._login(scope, 401, f"{sentence(error)}.", form.get("next", ""))
         wanted = doors.safe_next(form.get("next", ""))
         where = navigation.home(principal) if wanted == "/" else wanted
         return _redirect(where, doors.set_cookie(scope, text))
@@ -267,12 +266,11 @@ class Pages:
 
     async def _trouble(self, scope: Scope, error: errors.LabfleetError) -> Answer:
         status = status_of(error)
-        said = error.message[:1].upper() + error.message[1:]
         extra: Headers = ()
         if status in {429, 503}:
             seconds = max(1, round(error.retry_after or 2))
             extra = ((b"retry-after", str(seconds).encode()),)
-        return self._error(scope, status, said, extra, await self._known(scope))
+        return self._error(scope, status, sentence(error), extra, await self._known(scope))
 
     def _error(
         self, scope: Scope, status: int, said: str, headers: Headers = (),

@@ -7,6 +7,7 @@ page have its columns here too, the others those of `labfleet get`.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -65,10 +66,9 @@ class ListPage:
 
     `said` is what an address still says beside the form; `clear` is the list without any filter,
     `more` the next page, `first` the first one, each "" when there is none. `command` is the same in
-    a terminal.
+    a terminal; `wider`: there it shows more, since it has neither the kind's filters nor `show`.
     """
 
-    kind: str
     plural: str
     said: str
     table: Table
@@ -83,6 +83,7 @@ class ListPage:
     first: str
     follows: str
     command: str
+    wider: bool
     empty: Page | None
 
 
@@ -128,7 +129,6 @@ async def page(services: ServiceContext, caller: Caller, row: Kind, asked: Asked
     found = await listing.listed(services, caller, row, query)
     narrowed = bool(wish.filters or wish.text or wish.namespace)
     return ListPage(
-        kind=row.name,
         plural=row.plural,
         said=row.summary,
         table=_table(services, caller, row, section, found),
@@ -143,6 +143,7 @@ async def page(services: ServiceContext, caller: Caller, row: Kind, asked: Asked
         first=wish.address() if wish.cursor else "",
         follows=" ".join((row.name, *_BESIDE.get(row.name, ()))),
         command=_command(row, wish),
+        wider=bool(wish.filters) or wish.show in {"live", "over"},
         empty=row.page,
     )
 
@@ -252,11 +253,11 @@ def _shows(row: Kind, wish: _Wish) -> tuple[Tab, ...]:
 
 
 def _command(row: Kind, wish: _Wish) -> str:
-    said = f"labfleet get {row.plural}"
-    # Only words that mean nothing to a shell stand in a line that people copy.
-    if wish.text.replace("-", "").replace(".", "").isalnum():
-        said += f" --search {wish.text}"
-    return f"{said} --sort-by {wish.sort}" if wish.sort and "|" not in wish.sort else said
+    where = f"-n {shlex.quote(wish.namespace)}" if wish.namespace else "-A"
+    said = f"labfleet get {row.plural} {where}"
+    if wish.text:
+        said += f" --search {shlex.quote(wish.text)}"
+    return f"{said} --sort-by {shlex.quote(wish.sort)}" if wish.sort else said
 
 
 def _table(

@@ -59,7 +59,7 @@ def cost(
     rows = []
     for each in answer.get("lines") or []:
         found = each["cost"]
-        cells = [str(each["name"]) or "(none)", usd(found.get("usd"), plain=plain)]
+        cells = [str(each["name"]) or "(none)", known(found, plain=plain)]
         cells += [usd(found.get(kind), plain=plain) for kind in KINDS[:4]]
         cells += [f"{found.get('hours', 0):.1f}"]
         rows.append([*cells, usd(found.get("licence"), plain=plain),
@@ -76,11 +76,11 @@ def _summary(call: Call, answer: dict[str, Any]) -> None:
     hour, today = answer.get("perHour"), answer.get("today")
     titles = ["USD/HOUR", "TODAY", "MONTH", "FORECAST", "SAVED"]
     row = [
-        usd((hour or {}).get("usd")), usd((today or {}).get("usd")), usd(month.get("usd")),
+        known(hour), known(today), known(month),
         usd(answer.get("forecast")), usd(answer.get("saved")),
     ]  # fmt: skip
     if hour is None and today is None:
-        titles, row = ["MONTH"], [usd(month.get("usd"))]
+        titles, row = ["MONTH"], [known(month)]
     call.out.table(titles, [row])
     click.echo()
 
@@ -116,9 +116,16 @@ def usd(amount: Any, *, plain: bool = False) -> str:
     return f"{amount:.6f}" if plain else f"{amount:.2f}"
 
 
+def known(found: dict[str, Any] | None, *, plain: bool = False) -> str:
+    """Return what some paid time comes to; none is known where nothing of it has a price."""
+    amount = None if found is None else found.get("usd", 0.0)
+    lacking = found is not None and found.get("unpricedHours", 0.0)
+    return usd(amount or (None if lacking else amount), plain=plain)
+
+
 def hour_cells(found: dict[str, Any], *, plain: bool) -> list[str]:
     """Return how many machines run, what an hour costs, and that by kind of time."""
-    cells = [f"{found.get('hours', 0):.0f}", usd(found.get("usd", 0.0), plain=plain)]
+    cells = [f"{found.get('hours', 0):.0f}", known(found, plain=plain)]
     return cells + [usd(found.get(kind, 0.0), plain=plain) for kind in KINDS[:4]]
 
 

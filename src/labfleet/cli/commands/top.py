@@ -85,7 +85,7 @@ def _pools(call: Call) -> int:
     plain = call.out.format == "csv"
     rows = [
         [name or "(none)", *cost.hour_cells(hours.get(name) or {}, plain=plain),
-         cost.usd((months.get(name) or {}).get("usd"), plain=plain)]
+         cost.known(months.get(name), plain=plain)]
         for name in dict.fromkeys([*hours, *months])
     ]  # fmt: skip
     titles = ["POOL", "RUNNING", "USD/HOUR", "USED", "IDLE", "WARMING", "STOPPED", "MONTH"]

@@ -21,7 +21,7 @@ from labfleet.resources.pool_conditions import PoolCondition, PoolReason
 
 NEAR = Decimal("0.8")
 """Share of a bound from which on people are told."""
-FIFTHS = 20
+STEPS = 20
 """What is told of a share is told in steps of 100 / 20 per cent: each costs a write."""
 
 
@@ -60,14 +60,15 @@ class Verdict:
 def budget_bound(budget: PoolBudget, spending: Spending) -> Verdict:
     """Return what a budget lets be started beside what a pool costs already."""
     hourly, monthly = _exact(budget.usd_per_hour), _exact(budget.usd_per_month)
-    if spending.worker is None or spending.unpriced or (monthly and spending.month is None):
-        what = spending.unpriced or "its workers"
-        told = f"price unknown for {what}: nothing is started within a budget without it"
+    what = spending.unpriced or "its workers"
+    told = f"price unknown for {what}: nothing is started within a budget without it"
+    if spending.worker is None:
         return Verdict(0, PoolReason.PRICE_UNKNOWN, told, 0)
+    workers = None if hourly is None else _whole(hourly, spending.worker)
+    if spending.unpriced or (monthly and spending.month is None):
+        return Verdict(0, PoolReason.PRICE_UNKNOWN, told, workers)  # months to come are not bound
     room, shares = None, []
-    workers = None
     if hourly is not None:
-        workers = _whole(hourly, spending.worker)
         room = _whole(hourly - spending.hour, spending.worker)
         shares.append((spending.hour / hourly, "hour", hourly))
     if monthly is not None and spending.month is not None:
@@ -77,7 +78,7 @@ def budget_bound(budget: PoolBudget, spending: Spending) -> Verdict:
     if not shares:
         return Verdict(None, PoolReason.WITHIN_BUDGET, "")
     share, of_what, most = max(shares)
-    shown = int(share * FIFTHS) * 100 // FIFTHS
+    shown = int(share * STEPS) * 100 // STEPS
     told = f"{shown} % or more of {most:.2f} US dollars a {of_what} are taken"
     if room == 0:
         return Verdict(0, PoolReason.BUDGET_REACHED, f"{told}: nothing further is started", workers)

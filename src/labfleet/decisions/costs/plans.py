@@ -18,8 +18,6 @@ from labfleet.kernel.quantity import count
 from labfleet.resources.amounts import DIMENSIONS, Amounts, Claim
 
 MOST_SESSIONS = 5000
-MOST_WORKERS = 1000
-"""As many workers as a pool may have at most."""
 RESERVE_MIB = 4096
 """What a CML server keeps of a machine's memory."""
 OFFERS = 3
@@ -91,8 +89,9 @@ def plan(claims: PoolClaims, asked: Asked) -> Plan:
     together.drop([claims], wanted)
     why = "; ".join(refusals.lacking(pool.extent, lack) for pool, lack in packed.lacks)
     # As many as it takes: neither its maximum nor its hours or its budget bound these.
-    roomy = replace(claims.extent, places=MOST_WORKERS, startable=None)
-    wide = PoolClaims(roomy, claims.now, claims.claims())
+    held = [*claims.claims()]
+    enough = asked.sessions + max((each.claim.place + 1 for each in held), default=0)
+    wide = PoolClaims(replace(claims.extent, places=enough, startable=None), claims.now, held)
     busy = {each.claim.place for each in wide.claims() if _meets(each.claim, request, wide)}
     found = together.pack([wide], wanted)
     places = {each.place for each in found.claims if each is not None}

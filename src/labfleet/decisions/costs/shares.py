@@ -14,6 +14,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Literal
 
+from labfleet.decisions.costs.paid_times import LONGEST_START
+
 Kind = Literal["used", "idle", "warming", "stopped", "licence"]
 KINDS: tuple[Kind, ...] = ("used", "idle", "warming", "stopped", "licence")
 LEAST = timedelta(seconds=60)
@@ -144,34 +146,56 @@ def parts(
 
 
 def _disk_segments(paid: Paid, here: Sequence[Stay]) -> Iterator[_Segment]:
-    """Yield the time of the disk: as its machine's while that runs, else stopped."""
+    """Yield the time of the disk: as its machine's while that runs, else stopped.
+
+    Of runs before the month nothing is known here: what is long after the launch is no start.
+    """
     at = paid.disk_from
     for run in paid.runs:
         if run.start > at:
-            yield _Segment(at, run.start, "stopped" if at > paid.disk_from else "warming")
+            yield from _off(paid, at, run.start)
         if run.end > max(at, run.start):
             yield from _segments(max(at, run.start), run.end, run.end, run.ready, here)
         at = max(at, run.end)
     if paid.disk_to > at:
-        yield _Segment(at, paid.disk_to, "stopped" if paid.runs else "warming")
+        yield from _off(paid, at, paid.disk_to)
+
+
+def _off(paid: Paid, start: datetime, end: datetime) -> Iterator[_Segment]:
+    """Yield a time in which a machine does not run: its start while it may be that, else stopped."""
+    begun = start
+    if start == paid.disk_from:
+        begun = min(end, start + LONGEST_START)
+        yield _Segment(start, begun, "warming")
+    if begun < end:
+        yield _Segment(begun, end, "stopped")
 
 
 def _segments(
     start: datetime, until: datetime, end: datetime, ready: datetime | None, here: Sequence[Stay]
 ) -> Iterator[_Segment]:
     """Yield a run cut where somebody came or went; after `end` it is only paid, and idle."""
-    among = [each for each in here if each.start < end and each.end > start]
+    among = sorted((each for each in here if each.start < end and each.end > start), key=_begin)
     cuts = {start, until, end} | {each.start for each in among} | {each.end for each in among}
     if ready is not None:
         cuts.add(ready)
     marks = sorted(each for each in cuts if start <= each <= until)
+    now: list[Stay] = []
+    come = 0
     for low, high in pairwise(marks):
-        now = [each for each in among if each.start <= low and each.end >= high and low < end]
-        if now:
+        while come < len(among) and among[come].start <= low:
+            now.append(among[come])
+            come += 1
+        now = [each for each in now if each.end > low]
+        if now and low < end:
             yield _Segment(low, high, "used", tuple(_weighed(now)))
         else:
             warm = ready is None or low < ready
             yield _Segment(low, high, "warming" if warm else "idle")
+
+
+def _begin(stay: Stay) -> datetime:
+    return stay.start
 
 
 def _weighed(stays: Sequence[Stay]) -> Iterator[tuple[Stay, Decimal]]:

@@ -23,11 +23,12 @@ from labfleet.rehearsal.figures.run_records import (
     WorkerRecord,
     quantile,
 )
-from labfleet.resources import prices, providers
+from labfleet.resources import prices
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.meta import Key
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker, WorkerPhase
+from labfleet.service.kinds import paid_rows
 
 P = WorkerPhase
 LIMIT_SECONDS = 900.0
@@ -109,11 +110,9 @@ class Tally:
             post.since = None
 
     def _post(self, worker: Worker) -> WorkerRecord:
-        machine, pool = worker.spec.machine, worker.spec.pool or ""
-        first = None if machine is None else providers.first_type(machine.provider)
-        stated = 0.0 if machine is None else machine.hourly_price_usd
-        kind = worker.status.machine.type or first
-        return WorkerRecord(prices.hourly_usd(kind, stated=stated), pool)
+        seen = worker.status.machine.type
+        price = paid_rows.hourly_usd(worker.spec.machine, seen, prices.SHIPPED)
+        return WorkerRecord(price, worker.spec.pool or "")
 
     def worker_gone(self, uid: str, at: float) -> None:
         """Take the end of a worker's record."""

@@ -169,7 +169,7 @@ def spec_of(obj: Resource) -> dict[str, Any]:
 def _machine(shape: TemplatePlan, number: int) -> dict[str, Any]:
     price = shape.hourly_price_usd
     if price is None:
-        price = prices.hourly_usd(shape.instance_type) or 0.0
+        price = float(prices.SHIPPED.hourly(prices.REGION, shape.instance_type) or 0)
     size = _capacity(shape, number)
     return {
         "provider": {

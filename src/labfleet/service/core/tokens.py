@@ -157,14 +157,20 @@ class Tokens:
         name = hash_of(f"made by {caller.id} under {key}")[:16]
         async with self._making:
             if name in await self._read():
-                told = f"token {name} was made by this form already; its text was shown then"
+                told = (
+                    f"token {name} was made by this form already, and its text is shown only once: "
+                    "if you do not have it, revoke that token and make another"
+                )
                 raise errors.Conflict(told, reason="AlreadyMade")
             return await self._make(role=role, owner=owner, expires=expires, name=name)
 
     async def own(self, caller: Principal) -> tuple[stores.TokenRow, ...]:
         """Return the tokens of the caller's own name and role, oldest first, without any secret."""
         rows = (await self._read()).values()
-        mine = [each for each in rows if each.owner == caller.owner and each.role == caller.role]
+        mine = [
+            each for each in rows
+            if each.owner == caller.owner and role_word(each) == caller.role
+        ]  # fmt: skip
         return tuple(sorted(mine, key=lambda row: (row.created, row.id)))
 
     async def listed(self, caller: Principal) -> tuple[stores.TokenRow, ...]:

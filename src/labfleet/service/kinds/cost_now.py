@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from labfleet.decisions.costs.shares import KINDS, Kind, month_end, month_start
 from labfleet.engine.cache import Cache
-from labfleet.resources import providers
 from labfleet.resources.machine import Machine
 from labfleet.resources.prices import PriceList
 from labfleet.resources.worker import Worker
@@ -20,11 +19,19 @@ Pool = tuple[str, str]
 
 @dataclass(slots=True)
 class Rate:
-    """US dollars an hour by kind of time, how many machines run, how many have no price in it."""
+    """US dollars an hour by kind of time, how many machines run, which workers lack a price.
+
+    `without_price` are the workers of whose machine or disk no price is known; what is known counts.
+    """
 
     usd: dict[Kind, Decimal] = field(default_factory=lambda: dict.fromkeys(KINDS, Decimal(0)))
     running: int = 0
-    unpriced: int = 0
+    without_price: list[str] = field(default_factory=list)
+
+    @property
+    def unpriced(self) -> int:
+        """Return of how many machines a price is unknown."""
+        return len(self.without_price)
 
     @property
     def total(self) -> Decimal:
@@ -42,6 +49,15 @@ def rates(cache: Cache, listed: PriceList, now: datetime) -> dict[Pool, Rate]:
     return found
 
 
+def of_fleet(cache: Cache, listed: PriceList, now: datetime) -> Rate:
+    """Return what an hour of all workers costs."""
+    rate = Rate()
+    for worker in cache.all(Worker):
+        if worker.status.paid is not None:
+            _add(rate, worker, cache, listed, now)
+    return rate
+
+
 def of_pool(cache: Cache, listed: PriceList, pool: str, now: datetime) -> Rate:
     """Return what an hour of one pool's workers costs; `pool` is the path of its key."""
     rate = Rate()
@@ -51,24 +67,20 @@ def of_pool(cache: Cache, listed: PriceList, pool: str, now: datetime) -> Rate:
     return rate
 
 
-def hourly(worker: Worker, listed: PriceList, now: datetime) -> Decimal | None:
-    """Return what an hour of a worker costs while it runs, its disk included; None: unknown."""
-    kind = worker.status.machine.type
-    hour = paid_rows.hour_of(worker.spec.machine, kind, listed)
-    disk = paid_rows.disk_month(worker.spec.machine, listed)
-    return None if hour is None or disk is None else hour + disk / month_hours(now)
+def hourly(
+    machine: Machine | None, seen: str | None, listed: PriceList, at: datetime
+) -> Decimal | None:
+    """Return what an hour of a machine costs while it runs, its disk included; None: unknown.
+
+    `seen` is its type, None for one that is not made yet; `at` says in which month that is.
+    """
+    hour, disk = paid_rows.hour_of(machine, seen, listed), paid_rows.disk_month(machine, listed)
+    return None if hour is None or disk is None else hour + disk / month_hours(at)
 
 
-def of_new(machine: Machine, listed: PriceList, now: datetime) -> Decimal | None:
-    """Return what an hour of a machine that is made now costs with its disk; None when unknown."""
-    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), listed)
-    disk = paid_rows.disk_month(machine, listed)
-    return None if hour is None or disk is None else hour + disk / month_hours(now)
-
-
-def month_hours(now: datetime) -> Decimal:
-    """Return how many hours the present month of UTC has."""
-    return Decimal((month_end(now) - month_start(now)) // timedelta(hours=1))
+def month_hours(at: datetime) -> Decimal:
+    """Return how many hours the month of UTC has that an instant lies in."""
+    return Decimal((month_end(at) - month_start(at)) // timedelta(hours=1))
 
 
 def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datetime) -> None:
@@ -76,14 +88,15 @@ def _add(rate: Rate, worker: Worker, cache: Cache, listed: PriceList, now: datet
     disk = paid_rows.disk_month(machine, listed)
     month, hour = month_hours(now), Decimal(0)
     kind: Kind = "stopped"
+    unknown = disk is None
     if paid is not None and paid.running_since is not None:
         price = paid_rows.hour_of(machine, worker.status.machine.type, listed)
         rate.running += 1
-        rate.unpriced += price is None
+        unknown |= price is None
         hour = price or Decimal(0)
         kind = _kind(worker, cache, ready=paid.ready_at is not None)
-    else:
-        rate.unpriced += disk is None
+    if unknown:
+        rate.without_price.append(worker.key.label)
     rate.usd[kind] += hour + (disk or Decimal(0)) / month
     if machine is not None and machine.licence.token is not None:
         monthly = listed.licences.get(machine.licence.product, 0.0)

@@ -12,7 +12,7 @@ from labfleet.decisions import families, lab_bounds
 from labfleet.decisions.lab_bounds import Asked
 from labfleet.decisions.lab_reviews import Place, Significant
 from labfleet.engine.cache import Cache
-from labfleet.resources import amounts, prices, providers, refs
+from labfleet.resources import amounts, prices, refs
 from labfleet.resources.amounts import Amounts
 from labfleet.resources.definition import Definition, family_of
 from labfleet.resources.history import Run, RunKind
@@ -20,7 +20,7 @@ from labfleet.resources.lab_bound import LabBound
 from labfleet.resources.prices import PriceList
 from labfleet.resources.settings_of_labs import Review
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import catalogues, definition_rules, indices
+from labfleet.service.kinds import catalogues, definition_rules, indices, paid_rows
 
 
 async def runs(
@@ -52,13 +52,7 @@ def places(cache: Cache, definition: Definition, listed: PriceList = prices.SHIP
         shape = catalogues.shape_of(pool, template, cache)
         if pool.deleting or template is None or shape is None or track not in {None, shape.track}:
             continue
-        machine = template.spec.machine
-        price = prices.hourly_usd(
-            providers.first_type(machine.provider),
-            stated=machine.hourly_price_usd,
-            region=machine.provider.region,
-            listed=listed,
-        )
+        price = paid_rows.hourly_usd(template.spec.machine, None, listed)
         found.append(Place(pool.name, shape.capacity, price))
     return found
 

@@ -105,6 +105,12 @@ def hour_of(machine: Machine | None, seen: str | None, listed: PriceList) -> Dec
     return listed.hourly(machine.provider.region, kind)
 
 
+def hourly_usd(machine: Machine | None, seen: str | None, listed: PriceList) -> float | None:
+    """Return the same as a number that is compared or shown, and not summed."""
+    found = hour_of(machine, seen, listed)
+    return None if found is None else float(found)
+
+
 def disk_month(machine: Machine | None, listed: PriceList) -> Decimal | None:
     """Return US dollars of a month of a machine's disk; None when that is not known.
 

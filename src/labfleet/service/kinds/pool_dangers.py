@@ -47,7 +47,8 @@ def _paid(services: ServiceContext, pool: Pool) -> Pool:
     """Return a pool with how many workers its new budget would let run at a time."""
     template, budget, workers = services.cache.find(refs.template_of(pool)), pool.spec.budget, None
     if template is not None and budget is not None:
-        one = cost_now.of_new(template.spec.machine, services.prices, services.clock.now())
+        machine, now = template.spec.machine, services.clock.now()
+        one = cost_now.hourly(machine, None, services.prices, now)
         # Whatever the month has cost: that it is over ends nothing that is promised after it.
         workers = budgets.budget_bound(budget, Spending(Decimal(0), Decimal(0), one)).workers
     status = msgspec.structs.replace(pool.status, budget_workers=workers)

@@ -9,12 +9,11 @@ from decimal import Decimal
 from labfleet.decisions.claims import calendar
 from labfleet.decisions.claims.calendar import Entry
 from labfleet.decisions.costs import shares
-from labfleet.resources import providers, refs
-from labfleet.resources.machine import Machine
+from labfleet.resources import refs
 from labfleet.resources.pool import Pool, ScalingPolicy
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import cost_now, paid_rows
+from labfleet.service.kinds import cost_now, indices, paid_rows
 from labfleet.service.kinds.pool_claims import Claims
 
 
@@ -44,7 +43,9 @@ async def until_month_end(
         disk = paid_rows.disk_month(worker.spec.machine, services.prices)
         price = None if disk is None else disk / cost_now.month_hours(now)
         if paid.running_since is not None:
-            price = cost_now.hourly(worker, services.prices, now)
+            price = cost_now.hourly(
+                worker.spec.machine, worker.status.machine.type, services.prices, now
+            )
         if price is None:
             return None
         total += price * left
@@ -57,21 +58,22 @@ def _of_pool(services: ServiceContext, pool: Pool, now: datetime, end: datetime)
     if template is None or claims is None:
         return Decimal(0)  # it can have no workers
     entries = [Entry(each.claim, "") for each in claims.claims()]
-    scaling, worked = pool.spec.scaling, Decimal(0)
+    here = services.cache.by(indices.WORKERS_OF_POOL, pool.key.path)
+    paid = [each.status.paid for each in here if each.status.paid is not None]
+    run = sum(each.running_since is not None for each in paid)
+    scaling, worked, rested = pool.spec.scaling, Decimal(0), Decimal(0)
     spare = scaling.spare_workers if scaling.policy is ScalingPolicy.NEED_BASED else 0
     for each in calendar.intervals(claims, entries, now, end):
-        worked += max(each.places + spare, scaling.min_workers) * _hours(each.end - each.start)
-    if not worked:
-        return Decimal(0)
-    price = running_hour(services, template.spec.machine, now)
-    return None if price is None else price * worked
-
-
-def running_hour(services: ServiceContext, machine: Machine, now: datetime) -> Decimal | None:
-    """Return what an hour of a machine of a template costs with its disk; None: unknown."""
-    hour = paid_rows.hour_of(machine, providers.first_type(machine.provider), services.prices)
-    disk = paid_rows.disk_month(machine, services.prices)
-    return None if hour is None or disk is None else hour + disk / cost_now.month_hours(now)
+        wanted = max(each.places + spare, scaling.min_workers)
+        worked += wanted * _hours(each.end - each.start)
+        started = max(0, wanted - run)  # stopped ones are started first
+        rested += max(0, len(paid) - run - started) * _hours(each.end - each.start)
+    price = cost_now.hourly(template.spec.machine, None, services.prices, now)
+    disk = paid_rows.disk_month(template.spec.machine, services.prices)
+    if (worked and price is None) or (rested and disk is None):
+        return None
+    resting = (disk or Decimal(0)) / cost_now.month_hours(now)
+    return (price or Decimal(0)) * worked + resting * rested
 
 
 def _hours(length: timedelta) -> Decimal:

@@ -28,7 +28,7 @@ class StatementRow(Record, frozen=True, kw_only=True):
     region: Its region.
     kind: Which kind of time it was: used, idle, warming, stopped or licence.
     hours: For how long.
-    usd: What that cost, to a millionth of a dollar; null where a price is unknown.
+    usd: What that cost, to a millionth of a dollar, disk included; null where no price of it is known.
     """
 
     pool: str

@@ -200,7 +200,7 @@ async def _whole(
 
 
 def hour_now(services: ServiceContext, pool: str | None = None) -> CostSum:
-    """Return what an hour costs as the fleet stands, of all pools or one: for overviews too.
+    """Return what an hour costs as the fleet stands, of all pools or one.
 
     `hours` counts machines that run, `unpriced_hours` machines without a price.
     """

@@ -121,7 +121,7 @@ async def read(
         what = f"an empty worker of pool {name} cannot host it: see its track and its capacity"
         raise intake.invalid(("definition", what))
     machine = template.spec.machine
-    price = _hour(services, machine, providers.first_type(machine.provider), start)
+    price = cost_now.hourly(machine, None, services.prices, start)
     question = Asked(request, sessions, lead.of(pool), price)
     found = plans.plan(claims, question)
     offers = list(_offers(services, machine, start))
@@ -158,14 +158,6 @@ def _session(lab: Definition, start: datetime, minutes: int | None) -> Session:
         spec=SessionSpec(definition=lab.name, slot=slot),
         status=SessionStatus(start=slot.start, end=slot.end),
     )
-
-
-def _hour(
-    services: ServiceContext, machine: Machine, kind: str | None, at: datetime
-) -> Decimal | None:
-    hour = paid_rows.hour_of(machine, kind, services.prices)
-    disk = paid_rows.disk_month(machine, services.prices)
-    return None if hour is None or disk is None else hour + disk / cost_now.month_hours(at)
 
 
 def _offers(services: ServiceContext, machine: Machine, at: datetime) -> Iterator[Offer]:

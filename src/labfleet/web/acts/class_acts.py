@@ -143,7 +143,8 @@ async def _delete(doing: Doing) -> str:
 async def _delete_follows(doing: Doing) -> Sequence[str]:
     admitted = await rules.delete(doing.services, doing.caller, doing.obj)
     ended = [each for each in admitted.others if each.kind == "Session"]
-    hit = hits.sessions(ended, "are ended, with their labs")  # type: ignore[arg-type]  # by kind
+    both = ("are ended, with their labs", "is ended, with its lab")
+    hit = hits.sessions(ended, *both)  # type: ignore[arg-type]  # by kind
     return [hit or "None of its sessions is left to be ended.", "Its record goes."]
 
 

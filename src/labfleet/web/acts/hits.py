@@ -11,9 +11,8 @@ from labfleet.resources import zones
 from labfleet.resources.session import TERMINAL, Session, SessionPhase
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import ServiceContext
-from labfleet.service.kinds import indices
+from labfleet.service.kinds import indices, paid_rows
 from labfleet.service.kinds.session_times import NOT_BEGUN
-from labfleet.service.reads import running_costs
 
 NAMED = 8
 """How many objects a sentence names; the rest is counted."""
@@ -27,12 +26,16 @@ def on_worker(services: ServiceContext, worker: Worker) -> list[Session]:
     return sorted(bound, key=lambda each: (each.status.end is None, each.status.end, each.name))
 
 
-def sessions(found: Iterable[Session], what: str) -> str:
-    """Return how many sessions something happens to, which, and whose; the first ones are named."""
+def sessions(found: Iterable[Session], what: str, one: str = "") -> str:
+    """Return how many sessions something happens to, which, and whose; the first ones are named.
+
+    `one` is said instead of `what` of a single one, where that reads differently.
+    """
     rows = [*found]
+    told = one or what if len(rows) == 1 else what
     named = ", ".join(_one(each) for each in rows[:NAMED])
     more = f" and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    return f"{count(len(rows), 'session')} {what}: {named}{more}." if rows else ""
+    return f"{count(len(rows), 'session')} {told}: {named}{more}." if rows else ""
 
 
 def _one(session: Session) -> str:
@@ -49,17 +52,18 @@ def drained(services: ServiceContext, worker: Worker, deadline: datetime | None)
         return ["No session is on it: it is empty at once."]
     begun = [each for each in here if each.status.phase in _UP]
     others = [each for each in here if each.status.phase not in _UP]
-    told = [sessions(begun, "go on to their end" if len(begun) != 1 else "goes on to its end")]
+    told = [sessions(begun, "go on to their end", "goes on to its end")]
     told.append(sessions(others, "not in use yet may be placed on another worker"))
     if deadline is not None:
         late = [each for each in here if each.status.end is None or each.status.end > deadline]
-        told.append(sessions(late, f"end after the deadline, {zones.both(deadline, 'UTC')}"))
+        after = f"after the deadline, {zones.both(deadline, 'UTC')}"
+        told.append(sessions(late, f"end {after}", f"ends {after}"))
     return [each for each in told if each]
 
 
 def price(services: ServiceContext, worker: Worker) -> str:
     """Return what an hour of a worker's machine costs; that it is not known, when it is not."""
-    found = running_costs.hourly_usd(worker, services.prices)
+    found = paid_rows.hourly_usd(worker.spec.machine, worker.status.machine.type, services.prices)
     if found is None:
         return "What an hour of its machine costs is unknown: neither template nor price list says."
     return f"Its machine costs ${found:.2f} an hour while it runs."

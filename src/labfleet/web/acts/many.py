@@ -197,12 +197,13 @@ async def done(services: ServiceContext, caller: Caller, row: Kind, sent: Sent) 
     if page.LOOK in given:
         return await _shown(services, caller, made, chosen)
     rows = list[Row]()
-    for number, each in enumerate(chosen):
+    for each in chosen:
         try:
-            if number:
+            if each is not chosen[0]:
                 sent.take()
             doing, _ = await _begun(services, caller, act, each)
-            found = await page.done(replace(doing, key=f"{sent.key}.{number}"), act, given)
+            # By the object: who goes back and sends the form for fewer asks nothing else of them.
+            found = await page.done(replace(doing, key=f"{sent.key}.{doing.uid}"), act, given)
             rows.append(Row(doing.name, values.address(act.plural, *doing.where), (found.said,)))
         except errors.LabfleetError as error:
             href = values.address(act.plural, each.name, each.namespace)

@@ -20,7 +20,7 @@ from labfleet.web.acts import act as acts
 from labfleet.web.acts import fields as forms
 from labfleet.web.acts.act import Act, Doing
 from labfleet.web.acts.fields import Field
-from labfleet.web.statuses import status_of
+from labfleet.web.statuses import places, sentence, status_of
 
 _OURS = frozenset({"flag", "hidden"})
 _NOTHING: Mapping[str, str] = {}
@@ -39,7 +39,6 @@ class Asking:
     act: Act
     name: str
     namespace: str
-    uid: str
     action: str
     back: str
     follows: tuple[str, ...]
@@ -116,12 +115,12 @@ async def asking(
         follows, found = await _followed(doing, act)
         # What was refused when it was done counts more than what would be.
         error = error or found
-    uid = doing.uid or ""
     return Asking(
-        act=act, name=doing.name, namespace=doing.namespace, uid=uid,
-        action=acts.address(act, doing.name, doing.namespace, uid=uid),
+        act=act, name=doing.name, namespace=doing.namespace,
+        action=acts.address(act, doing.name, doing.namespace, uid=doing.uid or ""),
         back=_back(doing, act), follows=follows, fields=() if closed else seen, given=texts,
-        line=act.line(doing), closed=closed, problem=_sentence(error), places=_places(error),
+        line=act.line(doing), closed=closed, problem="" if error is None else sentence(error),
+        places=() if error is None else places(error),
         status=200 if error is None or given is None else status_of(error),
         first=given is None, ready=not act.look or (given is not None and error is None),
     )  # fmt: skip
@@ -160,11 +159,3 @@ def _back(doing: Doing, act: Act) -> str:
     if act.whole or not doing.name:
         return f"/{act.plural}"
     return values.address(act.plural, doing.name, doing.namespace)
-
-
-def _sentence(error: errors.LabfleetError | None) -> str:
-    return "" if error is None else error.message[:1].upper() + error.message[1:]
-
-
-def _places(error: errors.LabfleetError | None) -> tuple[tuple[str, str], ...]:
-    return tuple(getattr(error, "problems", ()))

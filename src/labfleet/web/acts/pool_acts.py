@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from labfleet.kernel.quantity import count
-from labfleet.resources import prices, providers
 from labfleet.resources.kinds import KINDS
 from labfleet.resources.pool import Pool
 from labfleet.resources.template import Template
 from labfleet.resources.worker import Worker, WorkerPhase
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.kinds import indices, rules
+from labfleet.service.kinds import indices, paid_rows, rules
 from labfleet.service.verbs import lifecycle, objects, settings_verbs
 from labfleet.web.acts import edits, fields, hits
 from labfleet.web.acts.act import Act, Doing, same
@@ -20,6 +19,7 @@ from labfleet.web.acts.fields import Field
 
 MOST = 1000
 _GONE = WorkerPhase.TERMINATED
+_LAST = ("on them go on to their end", "on them goes on to its end")
 
 
 def _workers(services: ServiceContext, pool: Pool) -> list[Worker]:
@@ -78,14 +78,7 @@ def _price(services: ServiceContext, pool: Pool) -> float | None:
     template = services.cache.get(Template, pool.spec.template, pool.namespace)
     if template is None:
         return None
-    machine = template.spec.machine
-    kind = providers.first_type(machine.provider)
-    return prices.hourly_usd(
-        kind,
-        stated=machine.hourly_price_usd,
-        region=machine.provider.region,
-        listed=services.prices,
-    )
+    return paid_rows.hourly_usd(template.spec.machine, None, services.prices)
 
 
 def _scale_back(doing: Doing) -> str:
@@ -126,7 +119,7 @@ def _emptied(doing: Doing) -> list[str]:
     named = ", ".join(each.name for each in workers[: hits.NAMED])
     more = f" and {len(workers) - hits.NAMED} more" if len(workers) > hits.NAMED else ""
     told = f"{count(len(workers), 'worker')}: {named}{more}." if workers else "It has no worker."
-    return [each for each in (told, hits.sessions(here, "on them go on to their end")) if each]
+    return [each for each in (told, hits.sessions(here, *_LAST)) if each]
 
 
 def _desire(desired: str, said: str) -> Any:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 FIELD = "form"
 SAID_LIMIT = 900
-"""Characters of what is said after an act: it travels in a cookie, which browsers keep to 4 KB."""
+"""Bytes of what is said after an act, and of the address that takes it back: they travel in a cookie,
+of which browsers keep 4 KB."""
 
 
 def sealed(token: str, key: str) -> str:
@@ -41,9 +42,10 @@ class Said(NamedTuple):
 
 def said(token: str, text: str, undo: str = "") -> str:
     """Return what is said after an act, as the value of a cookie."""
-    short = text if len(text) <= SAID_LIMIT else text[: SAID_LIMIT - 1] + "…"
-    more = undo if len(undo) <= SAID_LIMIT else ""
-    raw = f"{more}\n{short}".encode("utf-8", "replace")
+    told = text.encode("utf-8", "replace")
+    if len(told) > SAID_LIMIT:
+        told = told[:SAID_LIMIT].decode("utf-8", "ignore").encode() + "…".encode()
+    raw = (undo if len(undo) <= SAID_LIMIT else "").encode() + b"\n" + told
     body = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return f"{body}.{_seal(token, 'said', body)}"
 

@@ -20,7 +20,7 @@ from labfleet.web import values, words
 from labfleet.web.acts import fields as forms
 from labfleet.web.acts.fields import Field
 from labfleet.web.acts.page import Done
-from labfleet.web.statuses import status_of
+from labfleet.web.statuses import places, sentence, status_of
 from labfleet.web.values import Cell
 
 ROOT = "/tokens"
@@ -74,18 +74,16 @@ async def page(services: ServiceContext, kept: Tokens, caller: Caller, path: str
     name, now, who = path.removeprefix(ROOT).strip("/"), services.clock.now(), caller.principal
     able = access.may(who, "tokens", "Token")
     found = await (kept.listed(who) if able else kept.own(who))
-    rows = [_row(each, now, able=able) for each in reversed(found)]
     if name:
         access.demand(who, "tokens", "Token")
-        one = next((each for each in rows if each.id == name), None)
+        one = next((each for each in found if each.id == name), None)
         if one is None:
             raise errors.Gone(f"token {name[:64]!r} does not exist")
-        mine = one.id == who.id
-        return TokensPage((), revoking=one, mine=mine)
-    shown = tuple(rows[: words.ROWS])
+        return TokensPage((), revoking=_row(one, now, able=able), mine=one.id == who.id)
+    shown = tuple(_row(each, now, able=able) for each in found[: -words.ROWS - 1 : -1])
     given = {each.name: each.first for each in _FIELDS}
     fields = _FIELDS if able else ()
-    return TokensPage(shown, fields=fields, given=given, more=len(rows) - len(shown))
+    return TokensPage(shown, fields=fields, given=given, more=len(found) - len(shown))
 
 
 async def done(
@@ -102,10 +100,8 @@ async def done(
         new = await _made(services, kept, who, given, key)
     except errors.LabfleetError as error:
         shown = await page(services, kept, caller, ROOT)
-        places = tuple(getattr(error, "problems", ()))
-        told = error.message[:1].upper() + error.message[1:]
-        return replace(shown, given={**(shown.given or {}), **given}, problem=told,
-                       places=places, status=status_of(error))  # fmt: skip
+        return replace(shown, given={**(shown.given or {}), **given}, problem=sentence(error),
+                       places=places(error), status=status_of(error))  # fmt: skip
     shown = await page(services, kept, caller, ROOT)
     made = _row(new.row, services.clock.now(), able=True)
     return replace(shown, secret=new.text, made=made, status=201)

@@ -81,10 +81,11 @@ async def _deregister(doing: Doing) -> str:
 
 async def _deregister_follows(doing: Doing) -> Sequence[str]:
     here = hits.on_worker(doing.services, doing.obj)
-    word = "there are ended" if doing.values.get("force") else "must be over first, or be ended"
+    forced = ("there are ended", "there is ended")
+    words = forced if doing.values.get("force") else ("must be over first, or be ended",)
     return [
         "It hosts no sessions until it is registered again; the licence is free for another server.",
-        hits.sessions(here, word) or "No session is on it.",
+        hits.sessions(here, *words) or "No session is on it.",
     ]
 
 

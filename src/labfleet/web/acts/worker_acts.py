@@ -18,6 +18,7 @@ from labfleet.web.acts.fields import Field
 
 Desired = Literal["Ready", "Stopped", "Terminated"]
 _ENDED = frozenset({WorkerPhase.TERMINATED, WorkerPhase.TERMINATING_EC2})
+_ENDED_THEN = "What still runs at the deadline is ended, with its lab."
 
 
 def over(worker: Worker) -> str:
@@ -46,7 +47,7 @@ async def _cordon_follows(doing: Doing) -> Sequence[str]:
     here = hits.on_worker(doing.services, doing.obj)
     return [
         "Nothing more is placed on it.",
-        hits.sessions(here, "there go on") or "None runs there.",
+        hits.sessions(here, "there go on", "there goes on") or "None runs there.",
     ]
 
 
@@ -83,9 +84,7 @@ async def _drain_follows(doing: Doing) -> Sequence[str]:
     within: timedelta | None = doing.values.get("minutes")
     deadline = None if within is None else doing.services.clock.now() + within
     told = ["Nothing more is placed on it.", *hits.drained(doing.services, doing.obj, deadline)]
-    if doing.values.get("force"):
-        told.append("What still runs at the deadline is ended, with its lab.")
-    return told
+    return [*told, _ENDED_THEN] if doing.values.get("force") else told
 
 
 def _minutes_option(doing: Doing, flag: str) -> str:
@@ -99,6 +98,19 @@ def _change_fields(_s: ServiceContext, _c: Caller, _worker: Worker) -> tuple[Fie
         Field(name="force", label="End what still runs: at the new deadline, or now without one",
               show="flag", right="force"),
     )  # fmt: skip
+
+
+async def _change_follows(doing: Doing) -> Sequence[str]:
+    """Say whom the changed drain hits, by the deadline and the force that it has then."""
+    force, within = bool(doing.values.get("force")), doing.values.get("minutes")
+    drain = doing.obj.spec.drain
+    if force and within is None:
+        here = hits.on_worker(doing.services, doing.obj)
+        both = ("are ended now, with their labs", "is ended now, with its lab")
+        return [hits.sessions(here, *both) or "No session is on it: it is empty at once."]
+    deadline = drain.deadline if within is None else doing.services.clock.now() + within
+    told = hits.drained(doing.services, doing.obj, deadline)
+    return [*told, _ENDED_THEN] if force or drain.force else told
 
 
 async def _change_drain(doing: Doing) -> str:
@@ -238,7 +250,7 @@ ACTS = (
     Act(
         verb="change-drain", kind="Worker", title="Change drain", right="drain",
         routes="changeDrainWorker", does=_change_drain, fields=_change_fields, opens=_draining,
-        follows=_drain_follows, line=_change_line, grave=True,
+        follows=_change_follows, line=_change_line, grave=True,
     ),
     Act(
         verb="cancel-drain", kind="Worker", title="Cancel drain", right="drain", many=True,

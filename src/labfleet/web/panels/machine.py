@@ -11,7 +11,8 @@ from labfleet.resources.providers import PROVIDERS
 from labfleet.resources.providers.aws import AwsSettings
 from labfleet.resources.worker import Worker
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import running_costs, telemetry
+from labfleet.service.kinds import paid_rows
+from labfleet.service.reads import telemetry
 from labfleet.web import sheet, values
 from labfleet.web.panels.monitoring import said
 from labfleet.web.sheet import Facts, Head, Part, Sheet
@@ -20,6 +21,7 @@ from labfleet.web.view import Asked
 from labfleet.web.views.summary import usd
 
 _UNSEEN = "the provider was not looked at yet"
+_NOT_PAID = Cell("text", "it does not run, or that is not paid here")
 _STATES = {
     "running": ("good", "●"), "booting": ("busy", "◔"), "stopping": ("busy", "◑"),
     "stopped": ("calm", "■"), "ending": ("busy", "◑"), "gone": ("calm", "■"),
@@ -136,35 +138,25 @@ def _disk(worker: Worker) -> Facts:
 
 
 def _costs(worker: Worker, listed: PriceList, now: datetime) -> Facts:
-    seen, machine = worker.status.machine, worker.spec.machine
-    price = running_costs.hourly_usd(worker, listed)
+    seen, machine, paid = worker.status.machine, worker.spec.machine, worker.status.paid
+    price = paid_rows.hourly_usd(machine, seen.type, listed)
     stated = machine is not None and machine.hourly_price_usd > 0
-    facts = [("While it is switched on", usd(price))]
+    facts = [("While it runs", usd(price))]
     if price is not None:
         source = "its template" if stated else f"price list of {listed.as_of}"
         facts.append(("Price from", Cell("text", source)))
-    on = seen.state in {"booting", "running", "stopping"}
-    word = "unknown" if seen.state is None else "yes" if on else "no"
-    facts.append(("Switched on now", Cell("text", word)))
-    if price is not None and on and seen.launched is not None:
-        hours = max(0.0, (now - seen.launched).total_seconds()) / 3600
+    since = None if paid is None else paid.running_since
+    facts.append(("Paid as running since", _at(since, now) if since else _NOT_PAID))
+    if price is not None and since is not None:
+        hours = max(0.0, (now - since).total_seconds()) / 3600
         so_far = usd(price * hours, unit="USD")
-        facts.append((f"Since its launch, {values.number(hours)} h at that price", so_far))
+        facts.append((f"Since then, {values.number(hours)} h at that price", so_far))
     facts.append(("Disk as wanted", _disk_price(worker, listed)))
     return tuple(facts)
 
 
 def _disk_price(worker: Worker, listed: PriceList) -> Cell:
-    provider: Any = None if worker.spec.machine is None else worker.spec.machine.provider
-    if not isinstance(provider, AwsSettings):
-        return Cell("unknown", "unknown", why="no price of its disk is known")
-    month = listed.disk_month(
-        provider.region,
-        provider.volume_type,
-        provider.volume_size_gib,
-        provider.volume_iops,
-        provider.volume_throughput_mibps or 0,
-    )
+    month = paid_rows.disk_month(worker.spec.machine, listed)
     if month is None:
         return Cell("unknown", "unknown", why="the price list does not name it")
     return usd(float(month), unit="USD/month")

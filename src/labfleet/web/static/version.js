@@ -21,5 +21,25 @@ export async function renewIfOld() {
  */
 function isWriting() {
   if (document.querySelector("dialog[open], .pick input:checked")) return true;
-  return document.activeElement?.matches("input, textarea, select") ?? false;
+  if (document.activeElement?.matches("input, textarea, select")) return true;
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const boxes = document.querySelectorAll("main form [type=checkbox]");
+  /** @type {NodeListOf<HTMLInputElement | HTMLTextAreaElement>} */
+  const texts = document.querySelectorAll("main form :is(input:not([type=checkbox]), textarea)");
+  /** @type {NodeListOf<HTMLSelectElement>} */
+  const choices = document.querySelectorAll("main form select");
+  return [...boxes].some((each) => each.checked !== each.defaultChecked)
+    || [...texts].some((each) => each.value !== each.defaultValue)
+    || [...choices].some(isChosenAnew);
+}
+
+/**
+ * Whether another choice is made than the server drew: that which it marked, else the first one.
+ * @param {HTMLSelectElement} field
+ * @returns {boolean}
+ */
+function isChosenAnew(field) {
+  const options = [...field.options];
+  const drawn = options.find((each) => each.defaultSelected) ?? options[0];
+  return drawn !== undefined && !drawn.selected;
 }

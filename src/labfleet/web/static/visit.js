@@ -23,7 +23,7 @@ export function ownZone() {
   const fields = document.querySelectorAll("input[data-zone]");
   for (const field of fields) {
     if (field.value === field.dataset.zone && field.form?.dataset.first !== undefined) {
-      field.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+      field.defaultValue = Intl.DateTimeFormat().resolvedOptions().timeZone;
     }
   }
 }

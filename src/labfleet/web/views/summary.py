@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from labfleet.decisions.costs.shares import Kind
 from labfleet.kernel.quantity import count
 from labfleet.resources.pool import Pool
 from labfleet.service.core import access
 from labfleet.service.core.service_context import Caller, ServiceContext
-from labfleet.service.reads import attention, costs, running_costs, waiting
+from labfleet.service.kinds import cost_now
+from labfleet.service.kinds.cost_now import Rate
+from labfleet.service.reads import attention, costs, waiting
 from labfleet.service.reads.attention import Concern
-from labfleet.service.reads.costs import CostSum
-from labfleet.service.reads.running_costs import RunningCosts
 from labfleet.service.reads.waiting import AllWaiting, Waiting
 from labfleet.web import sheet, values
 from labfleet.web.values import Cell
@@ -23,6 +24,12 @@ WAITS = 5
 """How many reasons to wait stand there."""
 POOLS = 5
 """How many pools stand there."""
+NAMED = 5
+"""How many workers without a price are named."""
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("With sessions", "used"), ("Without sessions", "idle"), ("Coming up", "warming"),
+    ("Disks of stopped machines", "stopped"), ("Licences", "licence"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,6 @@ async def read(services: ServiceContext, caller: Caller) -> Summary | None:
         return None
     asking, left_out = await attention.read(services, caller)
     waits = await waiting.read(services, caller)
-    running = await running_costs.read(services, caller)
     now = services.clock.now()
     found = attention.tally(asking)
     return Summary(
@@ -90,7 +96,7 @@ async def read(services: ServiceContext, caller: Caller) -> Summary | None:
         waits=tuple(_wait(each, now) for each in waits.rows[:WAITS]),
         waiting=waits,
         pools=_pools(services, caller),
-        costs=costs_told(running, costs.hour_now(services)),
+        costs=_costs(services, caller, now),
     )
 
 
@@ -147,27 +153,26 @@ def _pool(pool: Pool) -> PoolLine:
     return PoolLine(Cell("link", pool.key.label, href=href), state, told)
 
 
-def costs_told(running: RunningCosts, hour: CostSum) -> tuple[tuple[str, Cell], ...]:
-    """Return what the fleet costs now, in words with their values.
+def _costs(services: ServiceContext, caller: Caller, now: datetime) -> tuple[tuple[str, Cell], ...]:
+    """Return what an hour costs, for who may see what everybody costs; nothing for the others."""
+    if not costs.sees_all(caller.principal):
+        return ()
+    return costs_told(cost_now.of_fleet(services.cache, services.prices, now))
 
-    `hour` is what `labfleet cost` says of an hour, with disks and licences; it stands here where it
-    counts the machines that run and all of them have a price.
-    """
-    if running.usd is None:
-        why = f"no price is known of {count(running.machines, 'machine')} that run"
-        return (("Machines now", Cell("unknown", "unknown", why=why)),)
-    told = [("Machines now", usd(running.usd)), ("With sessions", usd(running.used))]
-    told.append(("Without sessions", usd(running.unused)))
-    if hour.hours == running.machines and not hour.unpriced_hours:
-        told.append(("With disks and licences", usd(hour.usd)))
-    told.append(("Machines on", Cell("text", str(running.machines))))
-    if running.unpriced:
-        names = ", ".join(running.unpriced_named)
-        names += ", …" if running.unpriced > len(running.unpriced_named) else ""
+
+def costs_told(rate: Rate) -> tuple[tuple[str, Cell], ...]:
+    """Return what an hour of the fleet costs as it stands, in words with their values."""
+    unpriced = rate.unpriced
+    if unpriced and not rate.total:
+        why = f"no price is known of {count(unpriced, 'machine')}"
+        return (("An hour now", Cell("unknown", "unknown", why=why)),)
+    told = [("An hour now", usd(float(rate.total)))]
+    told += [(title, usd(float(rate.usd[kind]))) for title, kind in _KINDS]
+    told.append(("Machines on", Cell("text", str(rate.running))))
+    if unpriced:
+        names = ", ".join(sorted(rate.without_price)[:NAMED])
+        names += ", …" if unpriced > NAMED else ""
         told.append(("Not counted", Cell("unknown", "unknown", why=f"no price known: {names}")))
-    if running.stopped:
-        said = f"{count(running.stopped, 'stopped machine')}: disks only"
-        told.append(("Not counted", Cell("unknown", "unknown", why=said)))
     return tuple(told)
 
 
